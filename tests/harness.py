@@ -98,7 +98,7 @@ def run_op(
             memory[operand] = _packed(operand.desc, np.ascontiguousarray(_store(operand.desc, array)))
             if operand.tensor is None and operand.desc.storage_shape is not None:
                 _spoil_padding(operand.desc, memory[operand])
-    for call in calls:  # constants that lowering made
+    for call in calls:  # constants that lowering created
         for source in call.src:
             if source is not None and source.tensor is not None and source not in memory:
                 memory[source] = np.ascontiguousarray(source.array)

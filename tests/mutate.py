@@ -74,7 +74,7 @@ def changes(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
             other_op = ast.Or() if isinstance(op, ast.And) else ast.And()
             yield ("and → or" if isinstance(op, ast.And) else "or → and"), ast.BoolOp(other_op, values)
             for index in range(len(values)):
-                rest = [value for place, value in enumerate(values) if place != index]
+                rest = [value for position, value in enumerate(values) if position != index]
                 dropped = rest[0] if len(rest) == 1 else ast.BoolOp(op, rest)
                 yield f"drop `{ast.unparse(values[index])}`", dropped
         case ast.UnaryOp(op=ast.Not(), operand=operand):

@@ -135,22 +135,22 @@ def conv(s: Sketch) -> None:
     elif kind == "grouped":
         group = s.draw(st.sampled_from([g for g in (1, 2, 3, 4, 8) if shape[1] % g == 0]))
         m = group * s.draw(st.integers(1, 9))
-    y, made = _conv(s, x, shape, m, group)
+    y, result_shape = _conv(s, x, shape, m, group)
     y = _norm(s, y, m)
     if s.draw(st.booleans()):
         y = s.add("Add", *s.draw(st.permutations([y, s.normal(m, 1, 1)])))
-    s.keep(_activate(s, y, made), made)
+    s.keep(_activate(s, y, result_shape), result_shape)
 
 
 def residual(s: Sketch) -> None:
     """A residual block; what is added may be read elsewhere too."""
     x, shape = s.image()
-    y, made = _conv(s, x, shape, shape[1], same=True)
-    y = _norm(s, y, made[1])
+    y, result_shape = _conv(s, x, shape, shape[1], same=True)
+    y = _norm(s, y, result_shape[1])
     if s.draw(st.booleans()):
-        s.keep(y, made)
+        s.keep(y, result_shape)
     y = s.add("Add", *s.draw(st.permutations([y, x])))
-    s.keep(_activate(s, y, made), made)
+    s.keep(_activate(s, y, result_shape), result_shape)
 
 
 def pool(s: Sketch) -> None:
@@ -227,8 +227,8 @@ def elementwise(s: Sketch) -> None:
     op = s.draw(st.sampled_from(["Add", "Mul", "Sub", "Max"]))
     alike = [name for name, other in s.images if other == shape]
     others = [st.sampled_from(alike), st.just("gate")]
-    spread = [(c, 1, 1), (1, c, 1, 1), (1,), (), (h, w), (1, 1, h, w), (n, c, h, w), (w,), (c, h, w)]
-    kind = s.draw(st.one_of(*others, st.sampled_from(spread)))
+    broadcast = [(c, 1, 1), (1, c, 1, 1), (1,), (), (h, w), (1, 1, h, w), (n, c, h, w), (w,), (c, h, w)]
+    kind = s.draw(st.one_of(*others, st.sampled_from(broadcast)))
     if kind == "gate":  # squeeze and excitation
         gate, _ = _conv(s, s.add("GlobalAveragePool", x), (n, c, 1, 1), c, same=True)
         other = s.add("Sigmoid", gate)
@@ -347,9 +347,9 @@ def cnn_models(draw: st.DrawFn, max_steps: int = 12) -> onnx.ModelProto:
         inputs.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, shape))
     for step in draw(st.lists(st.sampled_from(STEPS), min_size=1, max_size=max_steps)):
         step(s)
-    made = [*s.images, *s.others]
+    values = [*s.images, *s.others]
     last = (s.others or s.images)[-1]
-    outputs = dict([last, *draw(st.lists(st.sampled_from(made), max_size=3))])
+    outputs = dict([last, *draw(st.lists(st.sampled_from(values), max_size=3))])
     infos = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in outputs.items()]
     graph = helper.make_graph(s.nodes, "random", inputs, infos, s.constants)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=10)

@@ -133,10 +133,10 @@ def _cast(s: Sketch, x: str, shape: Shape) -> Taken:
 
 
 def _expand(s: Sketch, x: str, shape: Shape) -> Taken:
-    wanted = tuple(
+    target = tuple(
         s.draw(st.sampled_from([1, 2, 3])) if size == 1 and prod(shape) < MAX_ELEMENTS // 27 else size for size in shape
     )
-    return s.add("Expand", x, _ints(s, *wanted)), wanted
+    return s.add("Expand", x, _ints(s, *target)), target
 
 
 def _reduce(s: Sketch, x: str, shape: Shape) -> Taken:

@@ -90,9 +90,9 @@ def test_python_and_commands_run(page: Path, tmp_path: Path, monkeypatch: pytest
             exec(compile(text, relative_name(page), "exec"), {"__name__": "example"})
         elif info == ["sh"]:
             for line in text.splitlines():
-                command, *words = shlex.split(line, comments=True)
+                command, *arguments = shlex.split(line, comments=True)
                 assert command == "atcpy"
-                assert execute(words) == 0, line
+                assert execute(arguments) == 0, line
 
 
 @pytest.mark.parametrize("page", RECIPES, ids=relative_name)

@@ -44,7 +44,7 @@ def libraries(path: Path) -> set[str]:
 
 def test_each_code_in_the_source_is_in_the_table() -> None:
     unknown = [(relative_name(p), text) for p in MODULES for text in texts(p) if CODE.fullmatch(text)]
-    assert [place for place in unknown if place[1] not in CODES] == []
+    assert [location for location in unknown if location[1] not in CODES] == []
 
 
 def test_folders_stay_small() -> None:

@@ -394,7 +394,7 @@ def test_priorities_of_a_switch_file_are_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "code", "words"),
+    ("text", "code", "message"),
     [
         ("A:off\nB:of", "E20003", "not on or off"),
         ("A:off\nB", "E20003", ":2:"),
@@ -413,10 +413,10 @@ def test_priorities_of_a_switch_file_are_read(tmp_path: Path) -> None:
         ('{"Priority":[]}', "E20003", "not an object"),
     ],
 )
-def test_broken_switch_file_is_pointed_at(tmp_path: Path, text: str, code: str, words: str) -> None:
+def test_broken_switch_file_is_pointed_at(tmp_path: Path, text: str, code: str, message: str) -> None:
     error = error_of({"fusion_switch_file": switch_file(tmp_path, text)})
     assert (error.code, error.exit_code) == (code, 2)
-    assert words in error.what
+    assert message in error.what
 
 
 def test_switch_file_that_is_not_text(tmp_path: Path) -> None:

@@ -32,16 +32,16 @@ def test_feeds_fit_the_model(tmp_path: Path) -> None:
         "g (float[N,3] x, int64[2,50] ids, bool[4] flags, float16[2] half) => (float[N,3] y) { y = Relu(x) }"
     )
     onnx.save(model, tmp_path / "m.onnx")
-    made = feeds.feeds_for(tmp_path / "m.onnx")
-    assert {name: (array.shape, array.dtype.name) for name, array in made.items()} == {
+    fed = feeds.feeds_for(tmp_path / "m.onnx")
+    assert {name: (array.shape, array.dtype.name) for name, array in fed.items()} == {
         "x": ((1, 3), "float32"),
         "ids": ((2, 50), "int64"),
         "flags": ((4,), "bool"),
         "half": ((2,), "float16"),
     }
-    assert (made["ids"].min(), made["ids"].max()) == (0, 6)
+    assert (fed["ids"].min(), fed["ids"].max()) == (0, 6)
     again = feeds.feeds_for(tmp_path / "m.onnx")
-    assert all(np.array_equal(made[name], again[name]) for name in made)
+    assert all(np.array_equal(fed[name], again[name]) for name in fed)
 
 
 def test_error_is_relative_to_the_scale_of_its_output() -> None:
@@ -101,7 +101,7 @@ def test_converted_file_is_what_gets_opened(tmp_path: Path, monkeypatch: pytest.
 
     def open_and_note(path: Path, threads: int) -> engines.Run:
         opened.append((path, threads))
-        return lambda given: list(given.values())
+        return lambda feeds_of_run: list(feeds_of_run.values())
 
     engine = Engine("json", lambda model, folder: folder / "converted.om", open_and_note)
     monkeypatch.setitem(engines.ENGINES, "noted", engine)

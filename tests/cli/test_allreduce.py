@@ -83,8 +83,8 @@ def test_tasks_tell_their_streams_and_events(invoke: Invoke, step: Path, tmp_pat
     tasks = invoke("inspect", tmp_path / "m.om", "--tasks", "--json").envelope["result"]["tasks"]
     hccl = [task for task in tasks if task["engine"] == "DNN_HCCL"]
     assert [(task["stream"], task["event_wait"], task["event_record"]) for task in hccl] == [(1, 1, 2)]
-    place = hccl[0]["task"]
-    assert (tasks[place - 1]["event_record"], tasks[place + 1]["event_wait"]) == (1, 2)
+    position = hccl[0]["task"]
+    assert (tasks[position - 1]["event_record"], tasks[position + 1]["event_wait"]) == (1, 2)
     assert {task["stream"] for task in tasks if task not in hccl} == {0}
     shown = invoke("inspect", tmp_path / "m.om", "--tasks").out
     assert "1 waits 1 records 2" in shown

@@ -212,8 +212,8 @@ def test_resume_goes_on_from_what_is_known(
     ],
 )
 def test_wrong_arguments(invoke: Invoke, chain: Path, arguments: tuple[str, ...], code: str, word: str) -> None:
-    words = [str(chain) if argument == "CHAIN" else argument for argument in arguments]
-    ran = invoke("passes", "bisect", *words, "-o", chain.parent / "repro")
+    command = [str(chain) if argument == "CHAIN" else argument for argument in arguments]
+    ran = invoke("passes", "bisect", *command, "-o", chain.parent / "repro")
     assert ran.code == 2
     assert f"error[{code}]" in ran.err
     assert word in ran.err

@@ -46,16 +46,16 @@ def pattern(expected: list[str]) -> str:
 
 def run(command: str, folder: Path, *, in_process: bool) -> str:
     """Return what a command prints on either stream."""
-    words = shlex.split(command)
-    if words[0] == "atcpy" and in_process:
+    arguments = shlex.split(command)
+    if arguments[0] == "atcpy" and in_process:
         printed = io.StringIO()
         with contextlib.chdir(folder), contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
-            execute(words[1:])
+            execute(arguments[1:])
         return printed.getvalue()
-    if words[0] == "atcpy":
-        words[:1] = [sys.executable, "-m", "atcpy"]
+    if arguments[0] == "atcpy":
+        arguments[:1] = [sys.executable, "-m", "atcpy"]
     ran = subprocess.run(
-        words, cwd=folder, env={**environment(), "COLUMNS": "200"}, text=True, stderr=subprocess.STDOUT,
+        arguments, cwd=folder, env={**environment(), "COLUMNS": "200"}, text=True, stderr=subprocess.STDOUT,
         stdout=subprocess.PIPE, check=False,
     )  # fmt: skip
     return ran.stdout

@@ -46,7 +46,7 @@ def test_tasks_trace_back_to_the_model(invoke: Invoke, package: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("table", "words"),
+    ("table", "texts"),
     [
         ("io", ["input", "x", "float32", "[2,3]"]),
         ("nodes", ["MatMul", "AIcoreEngine"]),
@@ -58,9 +58,9 @@ def test_tasks_trace_back_to_the_model(invoke: Invoke, package: Path) -> None:
         ("provenance", ["model sha256", "hand", "ai.onnx 17"]),
     ],
 )
-def test_each_table_shows_its_matter(invoke: Invoke, package: Path, table: str, words: list[str]) -> None:
+def test_each_table_shows_its_matter(invoke: Invoke, package: Path, table: str, texts: list[str]) -> None:
     shown = invoke("inspect", package, f"--{table}").out.partition(f"\n\n{table}\n")[2]
-    assert [word for word in words if word not in shown] == []
+    assert [word for word in texts if word not in shown] == []
     assert invoke("inspect", package, "--all").out.count(f"\n\n{table}\n") == 1
 
 

@@ -35,10 +35,10 @@ def test_what_it_says_and_writes(invoke: Invoke, folded: Path) -> None:
     assert first.startswith(f"{target}  ")
     assert "opset 13  verified in onnxruntime 1." in first
     assert second.endswith("3 nodes → 1 node")
-    made = onnx.load(target)
-    assert [node.op_type for node in made.graph.node] == ["Add"]
-    assert made.graph.input == onnx.load(folded).graph.input
-    assert np.array_equal(onnx.numpy_helper.to_array(made.graph.initializer[0]), [2, 3, 4, 5])
+    optimized = onnx.load(target)
+    assert [node.op_type for node in optimized.graph.node] == ["Add"]
+    assert optimized.graph.input == onnx.load(folded).graph.input
+    assert np.array_equal(onnx.numpy_helper.to_array(optimized.graph.initializer[0]), [2, 3, 4, 5])
 
 
 def test_json(invoke: Invoke, folded: Path) -> None:

@@ -46,7 +46,7 @@ def test_made_inputs_are_the_same_each_time(invoke: Invoke, package: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "words"),
+    ("arguments", "code", "message"),
     [
         ([], "E1", '"x"'),
         (["--input", "z=ones"], "E10404", 'no input "z"'),
@@ -61,7 +61,7 @@ def test_made_inputs_are_the_same_each_time(invoke: Invoke, package: Path) -> No
     ],
 )
 def test_wrong_inputs_are_refused(
-    invoke: Invoke, package: Path, tmp_path: Path, arguments: list[str], code: str, words: str
+    invoke: Invoke, package: Path, tmp_path: Path, arguments: list[str], code: str, message: str
 ) -> None:
     (tmp_path / "text.npy").write_text("1 2 3")
     np.save(tmp_path / "object.npy", np.array([{}], dtype=object), allow_pickle=True)
@@ -70,7 +70,7 @@ def test_wrong_inputs_are_refused(
     ran = invoke("run", package, *(argument.format(folder=tmp_path) for argument in arguments))
     assert (ran.code, ran.out) == (2, "")
     assert ran.err.startswith(f"error[{code}")
-    assert words in ran.err
+    assert message in ran.err
 
 
 def test_outputs_go_into_files_with_safe_names(invoke: Invoke, package: Path, tmp_path: Path) -> None:
@@ -152,7 +152,7 @@ def test_a_picture_is_fitted_to_the_input(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("shape", "options", "words"),
+    ("shape", "options", "message"),
     [
         ((1, 5, 2, 3), {}, "is no picture in NCHW"),
         ((2, 3), {}, "is no picture in NCHW"),
@@ -163,10 +163,10 @@ def test_a_picture_is_fitted_to_the_input(tmp_path: Path) -> None:
     ],
 )
 def test_wrong_pictures_are_refused(
-    tmp_path: Path, shape: tuple[int, ...], options: dict[str, str], words: str
+    tmp_path: Path, shape: tuple[int, ...], options: dict[str, str], message: str
 ) -> None:
     settings = {"mean": None, "std": None, "layout": "NCHW", **options}
-    with pytest.raises(UsageError, match=words):
+    with pytest.raises(UsageError, match=message):
         read_image(Port("x", DType.FLOAT32, shape), picture(tmp_path), **settings)  # type: ignore[arg-type]
 
 

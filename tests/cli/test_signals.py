@@ -99,11 +99,11 @@ def cpu_seconds(process: subprocess.Popen[str]) -> float:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("number", "code", "told"),
+    ("number", "code", "printed"),
     [(signal.SIGINT, 130, "interrupted\n"), pytest.param(signal.SIGTERM, 143, "", marks=pytest.mark.slow)],
 )
 def test_a_kernel_that_runs_for_minutes_is_interrupted(
-    number: signal.Signals, code: int, told: str, slow_package: Path
+    number: signal.Signals, code: int, printed: str, slow_package: Path
 ) -> None:
     process = spawn(
         "run", slow_package, "--fill", "ones", "--threads", "1", env={**environment(), "ATCPY_ISA": "scalar"}
@@ -113,7 +113,7 @@ def test_a_kernel_that_runs_for_minutes_is_interrupted(
     process.send_signal(number)
     assert process.wait(timeout=10) == code
     ran = finish(process)
-    assert (ran.out, ran.err) == ("", told)
+    assert (ran.out, ran.err) == ("", printed)
 
 
 @pytest.mark.slow

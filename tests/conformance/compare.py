@@ -54,9 +54,9 @@ def _values_differ(want: Array, have: Array, rtol: float, atol: float) -> str:
     wrong = int(np.count_nonzero(~close))
     if not wrong:
         return ""
-    place = np.unravel_index(int(np.argmax(~close)), want.shape)
-    at = ",".join(str(int(i)) for i in place)
-    return f"{wrong} of {want.size} elements, the first [{at}] is {have[place]}, not {want[place]}"
+    index = np.unravel_index(int(np.argmax(~close)), want.shape)
+    at = ",".join(str(int(i)) for i in index)
+    return f"{wrong} of {want.size} elements, the first [{at}] is {have[index]}, not {want[index]}"
 
 
 def _strings_differ(want: Array, have: Array) -> str:

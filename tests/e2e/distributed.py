@@ -69,13 +69,13 @@ def path_before(*folders: Path) -> dict[str, str]:
 def ran(folder: Path, command: Sequence[object], **options: object) -> Ran:
     """What a command left behind, soon enough, and nothing of it still runs."""
     started = time.monotonic()
-    given = {"cwd": folder, "env": environment(), "start_new_session": True, **options}
+    settings = {"cwd": folder, "env": environment(), "start_new_session": True, **options}
     process = subprocess.Popen(
         list(map(str, command)),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        **given,  # type: ignore[call-overload]
+        **settings,  # type: ignore[call-overload]
     )
     try:
         out, err = process.communicate(timeout=60)

@@ -37,15 +37,15 @@ def node_model(
     **attrs: object,
 ) -> onnx.ModelProto:
     """One node over inputs of type float and constants, read in that order; the type of its result is left open."""
-    given = constants or {}
+    initializers = constants or {}
     names = [f"y{index}" for index in range(outputs)]
-    node = helper.make_node(op, [*shapes, *given], names, name="n", **attrs)
+    node = helper.make_node(op, [*shapes, *initializers], names, name="n", **attrs)
     graph = helper.make_graph(
         [node],
         "g",
         [helper.make_tensor_value_info(name, FLOAT, shape) for name, shape in shapes.items()],
         [helper.make_tensor_value_info(name, out, None) for name in names],
-        [onnx.numpy_helper.from_array(array, name) for name, array in given.items()],
+        [onnx.numpy_helper.from_array(array, name) for name, array in initializers.items()],
     )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
 
@@ -135,10 +135,12 @@ def _windows() -> Iterator[tuple[str, Make]]:
         for name, attrs in _WINDOW_ATTRS.items():
             assert isinstance(attrs, dict)
             kernel = {} if has_weights else {"kernel_shape": [3, 3]}
-            given = {"w": weight} if has_weights else {}
+            initializers = {"w": weight} if has_weights else {}
             yield (
                 f"{op} {name}",
-                lambda op=op, given=given, a=kernel | attrs: node_model(op, {"x": [1, 4, 8, 8]}, given, **a),
+                lambda op=op, initializers=initializers, a=kernel | attrs: node_model(
+                    op, {"x": [1, 4, 8, 8]}, initializers, **a
+                ),
             )
         if has_weights:
             for group in (0, -1, 3, BIG, -(2**63)):

@@ -76,8 +76,8 @@ def digests(models: Path, work: Path, variant: dict[str, object]) -> dict[str, s
     out.mkdir()
     if "models" in variant:
         models = Path(shutil.copytree(models, work / str(variant["models"])))
-    given = variant.get("env", {})
-    assert isinstance(given, dict)
+    variables = variant.get("env", {})
+    assert isinstance(variables, dict)
     command = [
         sys.executable,
         "-c",
@@ -97,7 +97,7 @@ def digests(models: Path, work: Path, variant: dict[str, object]) -> dict[str, s
     ran = subprocess.run(
         [str(word) for word in command],
         cwd=cwd,
-        env={**os.environ, "PYTHONPATH": str(REPO), **given},
+        env={**os.environ, "PYTHONPATH": str(REPO), **variables},
         capture_output=True,
         text=True,
         preexec_fn=prepare,

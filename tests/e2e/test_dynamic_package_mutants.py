@@ -30,7 +30,7 @@ NAMES = [
     "Scan backwards over columns",
     "a sequence that a Loop carries",
     "captures through two levels",
-    "slices by the number of the turn",
+    "slices by the number of the iteration",
 ]
 
 

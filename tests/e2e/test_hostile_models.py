@@ -1,4 +1,4 @@
-"""Every hostile model ends in a documented exit code: told plainly, nothing left behind, the old package whole."""
+"""Every hostile model ends in a documented exit code: said plainly, nothing left behind, the old package whole."""
 
 from __future__ import annotations
 
@@ -37,21 +37,21 @@ def test_a_hostile_model_is_refused(name: str, folder: Path, capsys: pytest.Capt
     (folder / "m.onnx").write_bytes(to_bytes(make()))
 
     code = execute(["convert", "--model", "m.onnx", "-o", "m.om", "--json"])
-    told = capsys.readouterr()
-    assert code in exits, told.err
+    printed = capsys.readouterr()
+    assert code in exits, printed.err
     assert unchanged(folder)
-    envelope = json.loads(told.out)
+    envelope = json.loads(printed.out)
     assert envelope["exit_code"] == code and envelope["errors"]
-    assert told.err.startswith("error[") and "Traceback" not in told.err
-    assert all(len(line.encode()) <= 500 for line in told.err.splitlines())
-    assert not any(ord(c) < 32 and c != "\n" for c in told.err)
+    assert printed.err.startswith("error[") and "Traceback" not in printed.err
+    assert all(len(line.encode()) <= 500 for line in printed.err.splitlines())
+    assert not any(ord(c) < 32 and c != "\n" for c in printed.err)
 
     # What `check` lets pass, `convert` may refuse for its size or its kernels, but not as invalid.
     checked = execute(["check", "m.onnx"])
-    told = capsys.readouterr()
+    printed = capsys.readouterr()
     assert unchanged(folder)
-    assert checked == code or (checked == 0 and code in (4, 6)), told.err
-    assert bool(told.err) == (checked != 0)
+    assert checked == code or (checked == 0 and code in (4, 6)), printed.err
+    assert bool(printed.err) == (checked != 0)
 
 
 def test_there_are_enough_of_them() -> None:

@@ -1,4 +1,4 @@
-"""Judging levels: right at both, and told where one is not."""
+"""Judging levels: right at both, and a report where one is not."""
 
 from __future__ import annotations
 

@@ -74,8 +74,8 @@ def test_every_truncation_is_refused(name: str, packages: dict[str, bytes]) -> N
 def test_every_changed_byte_is_refused(name: str, packages: dict[str, bytes]) -> None:
     whole = packages[name]
     rng = random.Random(name)
-    places = [*range(512), *(rng.randrange(len(whole)) for _ in range(1000))]
-    for at in places:
+    offsets = [*range(512), *(rng.randrange(len(whole)) for _ in range(1000))]
+    for at in offsets:
         mutant = bytearray(whole)
         mutant[at] ^= 1 << rng.randrange(8)
         with pytest.raises(PackageCorrupt):
@@ -176,6 +176,6 @@ def test_inspect_and_run_say_so(
         (tmp_path / "m.om").write_bytes(mutant)
         for command in (["inspect"], ["inspect", "--all"], ["run", "--fill", "zeros"]):
             code = execute([command[0], str(tmp_path / "m.om"), *command[1:]])
-            told = capsys.readouterr()
-            assert code == 7, told.err
-            assert told.err.startswith("error[P000") and "Traceback" not in told.err
+            printed = capsys.readouterr()
+            assert code == 7, printed.err
+            assert printed.err.startswith("error[P000") and "Traceback" not in printed.err

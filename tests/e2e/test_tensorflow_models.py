@@ -33,7 +33,7 @@ def cases(*kinds: str) -> Any:
     return pytest.mark.parametrize("name", found or [missing])
 
 
-def turns(entry: dict[str, Any]) -> Iterator[tuple[dict[str, Any], Names, Names, list[str]]]:
+def runs_of(entry: dict[str, Any]) -> Iterator[tuple[dict[str, Any], Names, Names, list[str]]]:
     """For each signature its options, the inputs, the outputs in the order asked for, and the files of arrays."""
     for signature, rule in entry.get("signatures", {}).items():
         inputs = [(key, f"in:{key}") for key in rule["inputs"]]
@@ -66,7 +66,7 @@ def compare(
 @cases("frozen_pb", "tf1_checkpoint", "saved_model")
 def test_a_model_computes_what_tensorflow_does(name: str, tmp_path: Path) -> None:
     entry, folder = MANIFEST[name], MODELS / name
-    for options, inputs, outputs, files in turns(entry):
+    for options, inputs, outputs, files in runs_of(entry):
         atcpy.convert(folder / entry["model"], tmp_path / "m.om", **options)
         compare(tmp_path / "m.om", entry, folder, inputs, outputs, files)
 
@@ -74,7 +74,7 @@ def test_a_model_computes_what_tensorflow_does(name: str, tmp_path: Path) -> Non
 @cases("tf1_checkpoint", "saved_model")
 def test_a_frozen_model_computes_the_same(name: str, tmp_path: Path) -> None:
     entry, folder = MANIFEST[name], MODELS / name
-    for options, inputs, outputs, files in turns(entry):
+    for options, inputs, outputs, files in runs_of(entry):
         report = atcpy.freeze(folder / entry["model"], tmp_path / "f.pb", **options)
         tensors = [(f"{key.removesuffix(':0')}:0", where) for key, where in outputs]
         assert report.outputs == tuple(tensor for tensor, _ in tensors)
@@ -85,7 +85,7 @@ def test_a_frozen_model_computes_the_same(name: str, tmp_path: Path) -> None:
 @cases("tf1_checkpoint")
 def test_tensorflows_own_freeze_computes_the_same(name: str, tmp_path: Path) -> None:
     entry, folder = MANIFEST[name], MODELS / name
-    for options, inputs, outputs, files in turns(entry):
+    for options, inputs, outputs, files in runs_of(entry):
         atcpy.convert(folder / entry["freeze_reference"], tmp_path / "m.om", **options)
         compare(tmp_path / "m.om", entry, folder, inputs, outputs, files)
 

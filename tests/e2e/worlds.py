@@ -61,9 +61,9 @@ def work(world: World) -> Results:
 
 def is_exact(name: str) -> bool:
     """Is there one result only? Sums and products of floats depend on the order, if there are more than two."""
-    group, *words = name.split()
-    whole = words[0].startswith(("int", "uint"))
-    return whole or COUNTS[group] == 2 or words[-1] in ("max", "min", "gathered", "broadcast")
+    group, *traits = name.split()
+    whole = traits[0].startswith(("int", "uint"))
+    return whole or COUNTS[group] == 2 or traits[-1] in ("max", "min", "gathered", "broadcast")
 
 
 def stop(error: ResourceLimit) -> None:

@@ -70,8 +70,8 @@ def read_golden(path: Path) -> GoldenFile:
     head, *rest = re.split(r"\n--- (?!subgraph )", path.read_text(encoding="utf-8"))
     sections = {name.strip(): body for name, _, body in (section.partition("\n") for section in rest)}
     settings = {key: value for key, colon, value in (line.partition(": ") for line in head.splitlines()) if colon}
-    words = shlex.split(settings.get("convert", ""))
-    options = {words[i].removeprefix("--"): words[i + 1] for i in range(0, len(words), 2)}
+    arguments = shlex.split(settings.get("convert", ""))
+    options = {arguments[i].removeprefix("--"): arguments[i + 1] for i in range(0, len(arguments), 2)}
     model_text = sections.pop("model")
     return GoldenFile(head, options, settings.get("oracle", "runtime"), model_text, sections)
 
@@ -91,15 +91,15 @@ def parse_text(text: str) -> onnx.ModelProto:
     """The model, with seeded constants for what is declared without data."""
     model = parser.parse_model(text)
     graph = model.graph
-    made = {value.name for value in graph.input} | {init.name for init in graph.initializer}
-    made |= {name for node in graph.node for name in node.output}
+    defined = {value.name for value in graph.input} | {init.name for init in graph.initializer}
+    defined |= {name for node in graph.node for name in node.output}
     rng = np.random.default_rng(7)
     declared = {info.name: info for info in graph.value_info}
     for node in graph.node:
         for name in _read(node):
-            if name in declared and name not in made:
+            if name in declared and name not in defined:
                 graph.initializer.append(numpy_helper.from_array(_fill(declared[name], rng), name))
-                made.add(name)
+                defined.add(name)
     kept = [info for info in graph.value_info if info.name not in {init.name for init in graph.initializer}]
     del graph.value_info[:]
     graph.value_info.extend(kept)
@@ -162,8 +162,8 @@ def _task(task: Task) -> str:
 def _sync(task: Task) -> str:
     """Which stream but the first it is on, and its events."""
     numbers = {"stream": task.stream, "waits": task.event_wait, "records": task.event_record}
-    words = " ".join(f"{word} {number}" for word, number in numbers.items() if number)
-    return f" ; {words}" if words else ""
+    text = " ".join(f"{word} {number}" for word, number in numbers.items() if number)
+    return f" ; {text}" if text else ""
 
 
 def _bytes(slot: Slot) -> str:

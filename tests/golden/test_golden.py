@@ -66,8 +66,8 @@ def reasons_in_code() -> list[tuple[str, ast.expr]]:
 def test_each_reason_that_a_pass_can_give_is_shown() -> None:
     shown = {word for line in DECISIONS for word in re.findall(r"  ([a-z-]+) ", line)} | set(SHOWN_ELSEWHERE)
     missing = [
-        f"{place}: {str(reason.value) if isinstance(reason, ast.Constant) else 'is not a fixed word'}"
-        for place, reason in reasons_in_code()
+        f"{location}: {str(reason.value) if isinstance(reason, ast.Constant) else 'is not a fixed word'}"
+        for location, reason in reasons_in_code()
         if not isinstance(reason, ast.Constant) or reason.value not in shown
     ]
     assert missing == [], "write a golden file for each, or delete the reason if nothing can lead there"

@@ -126,9 +126,9 @@ _LIMITS = [
 def test_a_number_must_fit_the_type(dtype: DType, outside: float, inside: float) -> None:
     b = builder()
     x = value(b, dtype)
-    made = b.like(inside, x)
-    assert (made.desc.dtype, made.desc.shape) == (dtype, ())
-    assert float(made.array) == pytest.approx(inside, rel=2**-8)
+    const = b.like(inside, x)
+    assert (const.desc.dtype, const.desc.shape) == (dtype, ())
+    assert float(const.array) == pytest.approx(inside, rel=2**-8)
     with pytest.raises(ModelInvalid, match=dtype.long):
         b.like(outside, x)
 

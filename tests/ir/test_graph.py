@@ -85,8 +85,8 @@ def test_a_walk_goes_on_behind_every_run_of_erased_nodes(erased: list[str], walk
     graph = chain(5)
     x = next(graph.nodes).output
     for node in graph.nodes:
-        for place in range(node.input_count):
-            graph.set_input(node, place, x)
+        for input_index in range(node.input_count):
+            graph.set_input(node, input_index, x)
     visited = []
     for node in graph.nodes_of(*walked) if walked else graph.nodes:
         visited.append(node.name)

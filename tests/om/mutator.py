@@ -23,23 +23,23 @@ RANGES = {
 def mutate_message(message: Message, rng: random.Random) -> None:
     """Change, drop, repeat or swap something in one to four places."""
     for _ in range(rng.choice([1, 1, 1, 2, 4])):
-        if places := _places(message):
-            _mutate_field(*rng.choice(places), rng)
+        if fields := _places(message):
+            _mutate_field(*rng.choice(fields), rng)
 
 
 def _places(message: Message) -> list[tuple[Message, Field]]:
     """Every field that is set, of the message and of those in it."""
-    places: list[tuple[Message, Field]] = []
+    fields: list[tuple[Message, Field]] = []
     pending: list[Any] = [message]
     for holder in pending:  # grows while it is walked
         for field, value in holder.ListFields():
-            places.append((holder, field))
+            fields.append((holder, field))
             if _is_map(field):
                 values = value.values()
                 pending.extend(v for v in values if isinstance(v, Message))
             elif field.message_type is not None:
                 pending.extend(value if field.is_repeated else [value])
-    return places
+    return fields
 
 
 def _is_map(field: Field) -> bool:

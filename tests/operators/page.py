@@ -25,7 +25,7 @@ from tests.operators.samples import Key, cases_by_op, samples
 
 REPO = Path(__file__).parents[2]
 TESTS = REPO / "tests"
-PLACES = {
+ENGINES = {
     "AICORE": "AIcore", "VECTOR": "Vector", "AICPU": "AICPU", "GE_LOCAL": "GE_LOCAL", IN_FLOAT32: IN_FLOAT32,
     SPELLED_OUT: SPELLED_OUT, "HOST_CPU": "HOST_CPU", "HCCL": "HCCL",
 }  # fmt: skip
@@ -59,7 +59,7 @@ of the standard. **HOST_CPU**: no kernel; ONNX's reference evaluator, slowly.
 
 Types: `ints` are the eight of 8 to 64 bits, `f8` the four of float8 with a sign, `i4`, `i2`, `f6` both of that width, `complex` both.
 """  # noqa: E501
-BODIES = "GE_LOCAL; the nodes of its bodies have places of their own"
+BODIES = "GE_LOCAL; the nodes of its bodies have engines of their own"
 PARSED = "when parsed: becomes another op, or several"
 
 
@@ -115,29 +115,29 @@ def _opsets(schema: OpSchema) -> str:
 def _places(schema: OpSchema, opdef: OpDef | None, found: Findings) -> str:
     if schema.deprecated or schema.domain == "ai.onnx.preview.training" or schema.name == "Constant":
         return PARSED
-    if any(attr.type == OpSchema.AttrType.GRAPH for attr in schema.attributes.values()) and not found.places:
+    if any(attr.type == OpSchema.AttrType.GRAPH for attr in schema.attributes.values()) and not found.engines:
         return SPELLED_OUT if opdef is not None and opdef.expand is not None else BODIES
-    if not found.places:
+    if not found.engines:
         if opdef is not None and opdef.expand is not None:
             return SPELLED_OUT
         engines = () if opdef is None else opdef.engines
-        return ", ".join(PLACES[engine.name] for engine in engines) or PLACES[Engine.HOST_CPU.name]
-    by_place: dict[str, set[DType]] = defaultdict(set)
-    for dtype, place in found.places.items():
-        by_place[place].add(dtype)
-    return "; ".join(f"{PLACES[place]}: {dtypes_text(by_place[place])}" for place in PLACES if place in by_place)
+        return ", ".join(ENGINES[engine.name] for engine in engines) or ENGINES[Engine.HOST_CPU.name]
+    by_engine: dict[str, set[DType]] = defaultdict(set)
+    for dtype, name in found.engines.items():
+        by_engine[name].add(dtype)
+    return "; ".join(f"{ENGINES[name]}: {dtypes_text(by_engine[name])}" for name in ENGINES if name in by_engine)
 
 
 def dtypes_text(dtypes: set[DType]) -> str:
     """Element types in few words: floats first, the wider first."""
-    words: list[tuple[tuple[int, int], str]] = []
+    texts: list[tuple[tuple[int, int], str]] = []
     rest = set(dtypes)
     for word, group in GROUPS.items():
         if group <= rest:
             rest -= group
-            words.append((min(map(_order, group)), word))
-    words += [(_order(dtype), dtype.short) for dtype in rest]
-    return " ".join(word for _, word in sorted(words))
+            texts.append((min(map(_order, group)), word))
+    texts += [(_order(dtype), dtype.short) for dtype in rest]
+    return " ".join(word for _, word in sorted(texts))
 
 
 def _order(dtype: DType) -> tuple[int, int]:
@@ -206,7 +206,7 @@ def _microsoft() -> list[str]:
     for domain, name in sorted(RULES, key=lambda key: key[1]):
         if domain not in ("", MICROSOFT):
             continue
-        engines = ", ".join(PLACES[engine.name] for engine in records[name].engines) if name in records else ""
+        engines = ", ".join(ENGINES[engine.name] for engine in records[name].engines) if name in records else ""
         own = f"; where the form fits, a kernel of its own ({engines})" if engines else ""
         full = name if domain else f"{name} (ai.onnx)"
         lines.append(f"| {full} | {becomes.get(name) or _IN_STANDARD[name]}{own} | {_tests(name)} |")
@@ -223,6 +223,6 @@ def _ours() -> list[str]:
     for (domain, name), opdef in _records().items():
         if domain not in NEWEST or onnx.defs.has(name, domain) or (domain, name) in RULES:
             continue
-        engines = ", ".join(PLACES[engine.name] for engine in opdef.engines)
+        engines = ", ".join(ENGINES[engine.name] for engine in opdef.engines)
         lines.append(f"| {name} | {engines} | {'carried' if opdef.layout else 'plain'} |")
     return [*lines, ""]

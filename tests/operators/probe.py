@@ -23,16 +23,16 @@ from tests.operators.samples import Sample
 
 SPELLED_OUT = "spelled out"
 IN_FLOAT32 = "in float32"
-# The name of a place beside the engines', and what it costs: the lowest is told.
+# What runs an element type, an engine or one of the two above, and what it costs: the lowest is reported.
 _COST = {**{engine.name: cost for engine, cost in ENGINE_COST.items()}, IN_FLOAT32: 4, SPELLED_OUT: 5}
 _NUMPY_REFUSES = (TypeError, ValueError, OverflowError, IndexError)
 
 
 @dataclass(slots=True)
 class Findings:
-    """What samples of one op told: the place of each element type, kernel families, formats."""
+    """What samples of one op show: what runs each element type, kernel families, formats."""
 
-    places: dict[DType, str] = field(default_factory=dict)
+    engines: dict[DType, str] = field(default_factory=dict)
     families: set[str] = field(default_factory=set)
     blocked: set[str] = field(default_factory=set)
 
@@ -44,13 +44,13 @@ def probe(samples: Sequence[Sample]) -> Findings:
         for dtype in _dtypes(sample):
             arrays = _retyped(sample, dtype)
             for constants in (range(1, len(arrays)), (), range(len(arrays))) if arrays else ():
-                if _is_settled(found.places.get(dtype)):
+                if _is_settled(found.engines.get(dtype)):
                     break
                 _ask(found, sample, dtype, arrays, constants)
-    for dtype in HALF_DTYPES & found.places.keys():
-        as_float = found.places.get(DType.FLOAT32, Engine.HOST_CPU.name)
-        if found.places[dtype] == Engine.HOST_CPU.name != as_float:
-            found.places[dtype] = as_float if as_float == SPELLED_OUT else IN_FLOAT32
+    for dtype in HALF_DTYPES & found.engines.keys():
+        as_float = found.engines.get(DType.FLOAT32, Engine.HOST_CPU.name)
+        if found.engines[dtype] == Engine.HOST_CPU.name != as_float:
+            found.engines[dtype] = as_float if as_float == SPELLED_OUT else IN_FLOAT32
     return found
 
 
@@ -69,7 +69,7 @@ def _ask(
     engine, _ = choose_engine(node)
     if engine is not Engine.HOST_CPU and not all(value.desc.is_static for value in node.outputs):
         if find_opdef(node) is None:  # placed for what its parts will be
-            found.places[dtype] = SPELLED_OUT
+            found.engines[dtype] = SPELLED_OUT
         return
     name = Engine.HOST_CPU.name if engine is None else engine.name
     opdef = find_opdef(node)
@@ -78,8 +78,8 @@ def _ask(
     elif engine is not Engine.HOST_CPU and opdef is not None and opdef.lower is not None:
         found.families.update(call.family for call in opdef.lower(node))
         found.blocked.update(_formats(node))
-    best = min(name, found.places.get(dtype, name), key=lambda place: _COST[place])
-    found.places[dtype] = best
+    best = min(name, found.engines.get(dtype, name), key=lambda each: _COST[each])
+    found.engines[dtype] = best
 
 
 def follows_in_5d(sample: Sample) -> set[str]:
@@ -88,7 +88,9 @@ def follows_in_5d(sample: Sample) -> set[str]:
     assert leading is not None
     images = {dtype: np.ones((1, 3, 8, 8), dtype) for dtype in (leading.dtype, np.dtype(bool))}
     arrays = [array if array is None else images.get(array.dtype, array) for array in sample.arrays]
-    constants = [place for place, array in enumerate(arrays) if array is not None and array.dtype not in images]
+    constants = [
+        input_index for input_index, array in enumerate(arrays) if array is not None and array.dtype not in images
+    ]
     try:
         node = make_node(sample.op_type, arrays, sample.attrs, constants=constants, domain=sample.domain)
     except (AtcError, *_NUMPY_REFUSES):
@@ -123,7 +125,7 @@ def _formats(node: Node) -> Iterator[str]:
 def _variables(sample: Sample) -> list[str]:
     """The type variable of each input, or the one type that it has."""
     formal = onnx.defs.get_schema(sample.op_type, domain=sample.domain).inputs
-    return [formal[min(place, len(formal) - 1)].type_str for place in range(len(sample.arrays))]
+    return [formal[min(input_index, len(formal) - 1)].type_str for input_index in range(len(sample.arrays))]
 
 
 def _allowed(sample: Sample, variable: str) -> list[DType]:

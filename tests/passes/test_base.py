@@ -71,7 +71,7 @@ def test_levels_and_switches_choose_what_runs(options: PrepareOptions, ran: set[
 
 
 class _Counter:
-    """A pass that applies as often as it is told to, and counts its runs."""
+    """A pass that applies as often as the test says, and counts its runs."""
 
     def __init__(self, *applies: int, rejects: int = 0) -> None:
         self.applies, self.rejects, self.runs = applies, rejects, 0

@@ -48,12 +48,12 @@ def expected(model: onnx.ModelProto, feeds: Mapping[str, Array]) -> list[Array]:
 
 
 def check_results(
-    model: onnx.ModelProto, package: CompiledModel, feeds: Mapping[str, Array], wanted: list[Array]
+    model: onnx.ModelProto, package: CompiledModel, feeds: Mapping[str, Array], expected_arrays: list[Array]
 ) -> None:
     """Some models magnify rounding: where the two differ, float64 decides."""
     session = InferenceSession(writer.to_bytes(package), threads=1)
     names = [info.name for info in model.graph.output]
-    for name, ours, theirs in zip(names, session.run(None, dict(feeds)), wanted, strict=True):
+    for name, ours, theirs in zip(names, session.run(None, dict(feeds)), expected_arrays, strict=True):
         assert ours.shape == theirs.shape
         # Values inside are around one: a few results near zero are what cancellation left of them.
         atol = 1e-5 * max(float(np.abs(theirs).max(initial=0)), 0.3)
@@ -94,10 +94,10 @@ def check_formats(package: CompiledModel) -> None:
         if isinstance(layout, Reject):
             assert all(form.is_plain for form in have), f"{node.name}: {layout}"
             continue
-        for place, value in enumerate(node.inputs):
-            wanted = layout.inputs[place] if place < len(layout.inputs) else None
+        for input_index, value in enumerate(node.inputs):
+            required = layout.inputs[input_index] if input_index < len(layout.inputs) else None
             if value is not None and value.tensor is None:
-                assert value.desc.format == (wanted or value.desc.origin_format), f"{node.name}: input {place}"
+                assert value.desc.format == (required or value.desc.origin_format), f"{node.name}: input {input_index}"
 
 
 @settings(max_examples=trials(120))

@@ -98,9 +98,9 @@ def written_anew(model: onnx.ModelProto) -> onnx.ModelProto:
     parsed, source = read_source(read_model(model), RewriteOptions())
     PassManager().run(parsed.graph, Phase.INFER)
     source.origins.clear()
-    made = export_rewritten(parsed.graph, source)
-    assert made.raised == ""
-    return onnx.ModelProto.FromString(b"".join(serialize(made, "data", external=False).model))
+    written = export_rewritten(parsed.graph, source)
+    assert written.raised == ""
+    return onnx.ModelProto.FromString(b"".join(serialize(written, "data", external=False).model))
 
 
 def run(model: onnx.ModelProto) -> np.ndarray:
@@ -116,13 +116,13 @@ def run(model: onnx.ModelProto) -> np.ndarray:
 @pytest.mark.parametrize("name", CASES)
 def test_the_way_back(name: str) -> None:
     model = model_of(name)
-    made = written_anew(model)
-    onnx.checker.check_model(made)
-    assert made.opset_import == model.opset_import
-    kinds = [[node.op_type for node in each.graph.node if node.op_type != "Constant"] for each in (made, model)]
+    written = written_anew(model)
+    onnx.checker.check_model(written)
+    assert written.opset_import == model.opset_import
+    kinds = [[node.op_type for node in each.graph.node if node.op_type != "Constant"] for each in (written, model)]
     if not name.startswith("resize"):  # an Upsample says the same
         assert kinds[0] == kinds[1]
-    np.testing.assert_array_equal(run(made), run(model))
+    np.testing.assert_array_equal(run(written), run(model))
 
 
 def test_every_step_up_has_one_down() -> None:

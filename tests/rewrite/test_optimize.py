@@ -57,58 +57,58 @@ def test_what_the_model_says_of_itself(tmp_path: Path) -> None:
     model.graph.input[0].doc_string = "rows"
     model.graph.node[0].name, model.graph.node[0].doc_string = "first", "from line 3"
     model.graph.value_info.append(helper.make_tensor_value_info("a", TensorProto.FLOAT, ["N", 4]))
-    made = optimized(model, tmp_path)
-    assert kinds(made) == ["Relu", "Sigmoid"]
+    result = optimized(model, tmp_path)
+    assert kinds(result) == ["Relu", "Sigmoid"]
     for field in ("producer_name", "producer_version", "doc_string", "ir_version"):
-        assert getattr(made, field) == getattr(model, field)
-    assert made.metadata_props == model.metadata_props
-    assert made.opset_import == model.opset_import
-    assert made.graph.doc_string == "a graph"
-    assert (made.graph.input, made.graph.output) == (model.graph.input, model.graph.output)
-    assert made.graph.node[0] == model.graph.node[0]
-    assert made.graph.value_info == model.graph.value_info
+        assert getattr(result, field) == getattr(model, field)
+    assert result.metadata_props == model.metadata_props
+    assert result.opset_import == model.opset_import
+    assert result.graph.doc_string == "a graph"
+    assert (result.graph.input, result.graph.output) == (model.graph.input, model.graph.output)
+    assert result.graph.node[0] == model.graph.node[0]
+    assert result.graph.value_info == model.graph.value_info
 
 
 def test_an_output_keeps_its_name_without_the_identity(tmp_path: Path) -> None:
-    made = optimized(parse("a = Relu(x) y = Identity(a)"), tmp_path)
-    assert [(node.op_type, list(node.output)) for node in made.graph.node] == [("Relu", ["y"])]
+    result = optimized(parse("a = Relu(x) y = Identity(a)"), tmp_path)
+    assert [(node.op_type, list(node.output)) for node in result.graph.node] == [("Relu", ["y"])]
 
 
 def test_two_outputs_of_one_value(tmp_path: Path) -> None:
-    made = optimized(parse("y = Relu(x) z = Relu(x)", outputs="float[N,4] y, float[N,4] z"), tmp_path)
-    assert sorted(kinds(made)) == ["Identity", "Relu"]
-    assert [info.name for info in made.graph.output] == ["y", "z"]
+    result = optimized(parse("y = Relu(x) z = Relu(x)", outputs="float[N,4] y, float[N,4] z"), tmp_path)
+    assert sorted(kinds(result)) == ["Identity", "Relu"]
+    assert [info.name for info in result.graph.output] == ["y", "z"]
 
 
 def test_an_input_that_is_an_output(tmp_path: Path) -> None:
-    made = optimized(parse("y = Identity(x) z = Relu(x)", outputs="float[N,4] y, float[N,4] z"), tmp_path)
-    assert [np.array_equal(a, X["x"]) for a in run(made, X)] == [True, True]
+    result = optimized(parse("y = Identity(x) z = Relu(x)", outputs="float[N,4] y, float[N,4] z"), tmp_path)
+    assert [np.array_equal(a, X["x"]) for a in run(result, X)] == [True, True]
 
 
 def test_a_constant_output(tmp_path: Path) -> None:
     body = "c = Constant<value = float[2] {1, 2}>() y = Relu(x) z = Neg(c)"
-    made = optimized(parse(body, outputs="float[N,4] y, float[2] z"), tmp_path)
-    assert np.array_equal(run(made, X)[1], [-1, -2])
+    result = optimized(parse(body, outputs="float[N,4] y, float[2] z"), tmp_path)
+    assert np.array_equal(run(result, X)[1], [-1, -2])
 
 
 def test_defaults_of_inputs_can_still_be_overridden(tmp_path: Path) -> None:
     model = parse("b = Neg(a) y = Add(x, b)", inputs="float[N,4] x, float[4] a")
     model.graph.initializer.append(numpy_helper.from_array(np.ones(4, np.float32), "a"))
-    made = optimized(model, tmp_path)
-    assert kinds(made) == ["Neg", "Add"]
-    assert [info.name for info in made.graph.input] == ["x", "a"]
-    assert np.array_equal(run(made, X)[0], X["x"] - 1)
-    assert np.array_equal(run(made, {**X, "a": np.full(4, 5, np.float32)})[0], X["x"] - 5)
+    result = optimized(model, tmp_path)
+    assert kinds(result) == ["Neg", "Add"]
+    assert [info.name for info in result.graph.input] == ["x", "a"]
+    assert np.array_equal(run(result, X)[0], X["x"] - 1)
+    assert np.array_equal(run(result, {**X, "a": np.full(4, 5, np.float32)})[0], X["x"] - 5)
 
 
 def test_constants_among_the_inputs_of_ir_3_are_constants(tmp_path: Path) -> None:
     model = parse("b = Neg(a) y = Add(x, b)", inputs="float[2,4] x, float[4] a", outputs="float[2,4] y", opset=8)
     model.ir_version = 3
     model.graph.initializer.append(numpy_helper.from_array(np.ones(4, np.float32), "a"))
-    made = optimized(model, tmp_path)
-    assert kinds(made) == ["Add"]
-    assert [info.name for info in made.graph.input] == ["x"]
-    assert made.ir_version == 4
+    result = optimized(model, tmp_path)
+    assert kinds(result) == ["Add"]
+    assert [info.name for info in result.graph.input] == ["x"]
+    assert result.ir_version == 4
 
 
 # --- barriers ---------------------------------------------------------------------------------
@@ -118,11 +118,11 @@ def test_unknown_ops_stay(tmp_path: Path) -> None:
     body = """a = Identity(x) b = acme.Mix<alpha = 0.5>(a) c = acme.Mix<alpha = 0.5>(a) d, e = acme.Two(b, c)
     dead = acme.Log(x) y = Identity(d)"""
     model = parse(body)
-    made = optimized(model, tmp_path, verify=False)
-    assert kinds(made) == ["Mix", "Mix", "Two", "Log"]
-    assert made.graph.node[0].attribute == model.graph.node[1].attribute
-    assert made.graph.node[0].domain == "acme"
-    assert list(made.graph.node[2].output) == ["y", "e"]
+    result = optimized(model, tmp_path, verify=False)
+    assert kinds(result) == ["Mix", "Mix", "Two", "Log"]
+    assert result.graph.node[0].attribute == model.graph.node[1].attribute
+    assert result.graph.node[0].domain == "acme"
+    assert list(result.graph.node[2].output) == ["y", "e"]
 
 
 def test_a_model_of_unknown_ops_is_written_not_verified(tmp_path: Path) -> None:
@@ -145,22 +145,22 @@ def test_an_old_meaning_stays_one_node(tmp_path: Path) -> None:
     model = parse(
         "a = Identity(x) y = Softmax<axis = 1>(a)", opset=11, inputs="float[2,3,4] x", outputs="float[2,3,4] y"
     )
-    made = optimized(model, tmp_path)
-    assert kinds(made) == ["Softmax"]
-    assert made.opset_import == model.opset_import
+    result = optimized(model, tmp_path)
+    assert kinds(result) == ["Softmax"]
+    assert result.opset_import == model.opset_import
 
 
 def test_a_mask_that_nobody_reads(tmp_path: Path) -> None:
-    made = optimized(parse("a, mask = Dropout<ratio = 0.5>(x) y = Relu(a)", opset=10), tmp_path)
-    assert kinds(made) == ["Relu"]
+    result = optimized(parse("a, mask = Dropout<ratio = 0.5>(x) y = Relu(a)", opset=10), tmp_path)
+    assert kinds(result) == ["Relu"]
 
 
 def test_kept_nodes(tmp_path: Path) -> None:
     model = parse("a = Relu(x) b = Identity(a) y = Neg(b)")
     for node, name in zip(model.graph.node, ("r", "i", "n"), strict=True):
         node.name = name
-    made = optimized(model, tmp_path, keep=["i"])
-    assert list(made.graph.node) == list(model.graph.node)
+    result = optimized(model, tmp_path, keep=["i"])
+    assert list(result.graph.node) == list(model.graph.node)
     with pytest.raises(AtcError, match="no node"):
         atcpy.optimize(model, tmp_path / "no.onnx", keep="x")
 
@@ -178,8 +178,8 @@ def test_what_has_no_older_form_raises_the_opset(tmp_path: Path) -> None:
 def test_constants_that_an_older_opset_asks_for_are_in_the_model_that_is_verified(tmp_path: Path) -> None:
     resize = "s{0} = Constant<value = float[4] {{1, 1, 2, 2}}>() r{0} = Constant<value = float[0] {{}}>() {0} = "
     body = resize.format("a") + "Resize(x, ra, sa)" + resize.format("b") + "Resize(a, rb, sb) y = Identity(b)"
-    made = optimized(parse(body, opset=11, inputs="float[1,1,2,3] x", outputs="float[1,1,8,12] y"), tmp_path)
-    assert kinds(made) == ["Resize", "Resize"]
+    result = optimized(parse(body, opset=11, inputs="float[1,1,2,3] x", outputs="float[1,1,8,12] y"), tmp_path)
+    assert kinds(result) == ["Resize", "Resize"]
 
 
 def test_passes_that_would_raise_the_opset_are_left_out(tmp_path: Path) -> None:
@@ -187,9 +187,9 @@ def test_passes_that_would_raise_the_opset_are_left_out(tmp_path: Path) -> None:
     body = """s = Constant<value = int64[6] {1, 1, 2, 2, 3, 3}>() t = Constant<value = int64[4] {1, 1, 6, 6}>()
     a = Reshape(x, s) b = Transpose<perm = [0, 1, 4, 2, 5, 3]>(a) y = Reshape(b, t)"""
     shapes = {"inputs": "float[1,4,3,3] x", "outputs": "float[1,1,6,6] y"}
-    made = optimized(parse(body, opset=10, **shapes), tmp_path)
-    assert made.opset_import[0].version == 10
-    assert len(made.graph.node) == 3
+    result = optimized(parse(body, opset=10, **shapes), tmp_path)
+    assert result.opset_import[0].version == 10
+    assert len(result.graph.node) == 3
     assert kinds(optimized(parse(body, opset=11, **shapes), tmp_path)) == ["DepthToSpace"]
 
 
@@ -277,8 +277,8 @@ def test_a_model_in_one_file_stays_in_one(tmp_path: Path) -> None:
     onnx.save(big_model(), source)
     report = atcpy.optimize(source, target)
     assert (report.verified, report.external_data) == (True, "")
-    made = onnx.load(target)
-    found, expected = ({t.name: t for t in each.graph.initializer} for each in (made, big_model()))
+    result = onnx.load(target)
+    found, expected = ({t.name: t for t in each.graph.initializer} for each in (result, big_model()))
     assert [found[name] for name in ("w", "t")] == [expected[name] for name in ("w", "t")]
     for ours, theirs in zip(run(target, X), run(source, X), strict=True):
         np.testing.assert_array_equal(ours, theirs)
@@ -310,12 +310,12 @@ def test_bodies_read_weights_of_the_graph_around_them(tmp_path: Path) -> None:
     outputs = [helper.make_tensor_value_info("y", 1, None)]
     graph = helper.make_graph([node], "g", inputs, outputs, [numpy_helper.from_array(weights, "w")])
     model = helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 17)])
-    made = optimized(model, tmp_path)
-    assert len(made.graph.initializer) == 1
+    result = optimized(model, tmp_path)
+    assert len(result.graph.initializer) == 1
     feeds = {"x": np.ones((2, 64), np.float32)}
     for choice in (True, False):
         chosen = {**feeds, "c": np.array(choice)}
-        np.testing.assert_array_equal(run(made, chosen)[0], run(model, chosen)[0])
+        np.testing.assert_array_equal(run(result, chosen)[0], run(model, chosen)[0])
 
 
 def test_functions_are_inlined(tmp_path: Path) -> None:
@@ -327,11 +327,11 @@ def test_functions_are_inlined(tmp_path: Path) -> None:
             w = LeakyRelu<alpha: float = @k>(v) u = Identity(w) }"""
     )
     report = atcpy.optimize(model, tmp_path / "out.onnx")
-    made = onnx.load(tmp_path / "out.onnx")
+    result = onnx.load(tmp_path / "out.onnx")
     assert report.verified
     assert report.before.nodes == 6
-    assert kinds(made) == ["Mul", "LeakyRelu", "Mul", "LeakyRelu"]
-    np.testing.assert_array_equal(run(made, X)[0], run(model, X)[0])
+    assert kinds(result) == ["Mul", "LeakyRelu", "Mul", "LeakyRelu"]
+    np.testing.assert_array_equal(run(result, X)[0], run(model, X)[0])
 
 
 # --- any model --------------------------------------------------------------------------------

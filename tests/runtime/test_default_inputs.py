@@ -22,9 +22,9 @@ def model(dims: str = "2,3", default_dims: str = "3", ir_version: int = 8) -> on
     """y = x · x + b, where b need not be fed."""
     text = f"""<ir_version: {ir_version}, opset_import: ["" : 17]>
         m (float[{dims}] x, float[{default_dims}] b) => (float[{dims}] y) {{ s = Mul(x, x) y = Add(s, b) }}"""
-    made = onnx.parser.parse_model(text)
-    made.graph.initializer.append(numpy_helper.from_array(DEFAULT, "b"))
-    return made
+    parsed = onnx.parser.parse_model(text)
+    parsed.graph.initializer.append(numpy_helper.from_array(DEFAULT, "b"))
+    return parsed
 
 
 def session(source: onnx.ModelProto, folder: Path, **options: object) -> atcpy.InferenceSession:

@@ -26,12 +26,12 @@ TWO = "m (float[b,n] x, float[n] c) => (float[b,n] y) { t = Exp(x) y = Add(t, c)
 
 
 def compiled(text: str = RELU, **options: object) -> CompiledModel:
-    given = options or {"input_shape": "x:-1,3", "dynamic_batch_size": "1,2,4"}
-    return compile_model(model(text), convert_options(given))[0]
+    chosen = options or {"input_shape": "x:-1,3", "dynamic_batch_size": "1,2,4"}
+    return compile_model(model(text), convert_options(chosen))[0]
 
 
-def session_of(made: CompiledModel) -> InferenceSession:
-    return InferenceSession(writer.to_bytes(made), threads=1)
+def session_of(compiled_model: CompiledModel) -> InferenceSession:
+    return InferenceSession(writer.to_bytes(compiled_model), threads=1)
 
 
 def ones(*shape: int) -> np.ndarray[Any, Any]:
@@ -120,33 +120,33 @@ LYING: dict[str, Change] = {
 
 @pytest.mark.parametrize("change", LYING.values(), ids=LYING)
 def test_gears_that_lie_are_refused_at_load(change: Change) -> None:
-    made = compiled()
+    compiled_model = compiled()
     with pytest.raises(PackageCorrupt) as caught:
-        session_of(replace(made, gears=change(made.gears)))
+        session_of(replace(compiled_model, gears=change(compiled_model.gears)))
     assert caught.value.code == "P0005"
 
 
 def test_an_output_that_no_task_writes_to_its_end_is_refused() -> None:
-    made = compiled(input_shape="x:1,3")
+    compiled_model = compiled(input_shape="x:1,3")
     larger = Port("y", TensorDesc.plain(DType.FLOAT32, (2, 3)))
     with pytest.raises(PackageCorrupt, match="no task writes output 0 to its end"):
-        session_of(replace(made, outputs=(larger,)))
+        session_of(replace(compiled_model, outputs=(larger,)))
 
 
 def test_sizes_beyond_any_memory_are_refused_at_load() -> None:
-    made = compiled(
+    compiled_model = compiled(
         "m (float[b,4096] x) => (float[b,4096] y) { y = Relu(x) }", input_shape="x:-1,4096", dynamic_dims="1;2"
     )
-    last = replace(made.gears[1], sizes=(2**40,), outputs=((2**40, 4096),))
+    last = replace(compiled_model.gears[1], sizes=(2**40,), outputs=((2**40, 4096),))
     with pytest.raises(PackageCorrupt, match="can be run"):
-        session_of(replace(made, gears=(made.gears[0], last)))
+        session_of(replace(compiled_model, gears=(compiled_model.gears[0], last)))
 
 
 def test_another_number_of_sizes_than_open_dims_is_refused_at_load() -> None:
-    made = compiled(input_shape="x:-1,3", dynamic_dims="1;2")
-    gears = tuple(replace(gear, sizes=(*gear.sizes, 1)) for gear in made.gears)
+    compiled_model = compiled(input_shape="x:-1,3", dynamic_dims="1;2")
+    gears = tuple(replace(gear, sizes=(*gear.sizes, 1)) for gear in compiled_model.gears)
     with pytest.raises(PackageCorrupt, match="2 sizes of a gear for 1 open dims"):
-        session_of(replace(made, gears=gears))
+        session_of(replace(compiled_model, gears=gears))
 
 
 RECORD = [[1, 0], [1, 0], [1, 0]]
@@ -161,37 +161,37 @@ RECORD = [[1, 0], [1, 0], [1, 0]]
     ids=range(9),
 )  # fmt: skip
 def test_records_of_gears_that_are_malformed_are_refused(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writer, "gears_text", lambda made: json.dumps(RECORD))
-    made = compiled()
-    assert session_of(made).run(None, {"x": ones(2, 3)})
-    monkeypatch.setattr(writer, "gears_text", lambda made: text)
+    monkeypatch.setattr(writer, "gears_text", lambda compiled_model: json.dumps(RECORD))
+    compiled_model = compiled()
+    assert session_of(compiled_model).run(None, {"x": ones(2, 3)})
+    monkeypatch.setattr(writer, "gears_text", lambda compiled_model: text)
     with pytest.raises(PackageCorrupt) as caught:
-        session_of(made)
+        session_of(compiled_model)
     assert caught.value.code == "P0005"
 
 
 def test_gears_without_a_list_of_sizes_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = compiled()
-    monkeypatch.setattr(writer, "gear_info", lambda made: None)
+    compiled_model = compiled()
+    monkeypatch.setattr(writer, "gear_info", lambda compiled_model: None)
     with pytest.raises(PackageCorrupt, match="no list of gears"):
-        session_of(made)
+        session_of(compiled_model)
 
 
 @pytest.mark.parametrize("shapes", [("0,0,1,3", "2,0,4,3"), ("0,0,1,3", "0,0,2,3", "2,0,4,3"), ("0,0", "1,0", "x")])
 def test_shapes_of_outputs_that_are_malformed_are_refused(
     shapes: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = compiled()
+    compiled_model = compiled()
     listed = GearInfo(Gears(GearKind.BATCH, ((1,), (2,), (4,))), shapes, ("x",))
-    monkeypatch.setattr(writer, "gear_info", lambda made: listed)
+    monkeypatch.setattr(writer, "gear_info", lambda compiled_model: listed)
     with pytest.raises(PackageCorrupt):
-        session_of(made)
+        session_of(compiled_model)
 
 
 def test_a_package_whose_graph_has_no_branches_is_refused_when_it_is_read() -> None:
-    made = compiled()
+    compiled_model = compiled()
     bare = compile_model(model(RELU), convert_options({"input_shape": "x:1,3"}))[0].graph
-    session = session_of(replace(made, graph=bare))
+    session = session_of(replace(compiled_model, graph=bare))
     assert session.run(None, {"x": ones(1, 3)})[0].shape == (1, 3)  # nothing of the graph is needed
     with pytest.raises(PackageCorrupt):
         session.model  # noqa: B018

@@ -19,7 +19,7 @@ from tests.runtime.test_unknown_shapes import X, same
 Feeds = Mapping[str, Any]
 TRUE = "c = Constant<value = bool {1}>()"
 
-# The change of `a` reaches `h` only after as many turns as there are values between.
+# The change of `a` reaches `h` only after as many iterations as there are values between.
 CHAIN = "abdefgjh"
 LATE = (
     f"(int64 M, float[1] x) => (float[n] y, int64[1] z) {{ {TRUE} s = Shape(x)"
@@ -100,7 +100,7 @@ CASES: dict[str, tuple[str, list[Feeds]]] = {
         " { i = Constant<value = int64 {1}>() e = SequenceAt(q, i) so = Add(st, xi) zo = Add(so, e) }>(s, x) }",
         [{"x": X, "s": X[1]}],
     ),
-    "slices by the number of the turn": (
+    "slices by the number of the iteration": (
         f"(int64 M, float[n,m] x) => (float[k,1,m] z) {{ {TRUE} one = Constant<value = int64[1] {{1}}>()"
         " z = Loop(M, c)<body = b (int64 i, bool ci) => (bool co, float[1,m] s) { co = Identity(ci)"
         " f = Reshape(i, one) g = Add(f, one) s = Slice(x, f, g) }> }",
@@ -149,7 +149,7 @@ OWN = {
     " { y = Neg(x) o = Constant<value = int64[1] {-1}>() z = Reshape(y, o) r = NonZero(x) t = Reshape(r, o) }",
     "elements of sequences": "(float[n] x, float[n] w) => (seq(float[n]) y, float[n] z)"
     " { i = Constant<value = int64 {0}>() y = SequenceConstruct(x, w, x) z = SequenceAt(y, i) }",
-    "no turns": f"(float[n] x, float[n] w) => (float[n] y) {{ {TRUE} m = Constant<value = int64 {{0}}>()"
+    "no iterations": f"(float[n] x, float[n] w) => (float[n] y) {{ {TRUE} m = Constant<value = int64 {{0}}>()"
     " y = Loop(m, c, x)<body = b (int64 i, bool ci, float[n] v) => (bool co, float[n] vo)"
     " { co = Identity(ci) vo = Neg(v) }> }",
 }
@@ -183,11 +183,11 @@ def test_a_sequence_that_is_fed_stays_what_it_is() -> None:
         "m (seq(float[n]) s, float[n] x) => (seq(float[n]) y, seq(float[n]) z)"
         " { y = SequenceInsert(s, x) z = SequenceErase(y) }"
     )
-    session, given = InferenceSession(package(text), threads=1), [X[0].copy()]
-    y, z = session.run(None, {"s": given, "x": X[1]})
-    assert (len(given), len(y), len(z)) == (1, 2, 1)
+    session, fed = InferenceSession(package(text), threads=1), [X[0].copy()]
+    y, z = session.run(None, {"s": fed, "x": X[1]})
+    assert (len(fed), len(y), len(z)) == (1, 2, 1)
     y[0][:] = z[0][:] = -1
-    np.testing.assert_array_equal(given[0], X[0])
+    np.testing.assert_array_equal(fed[0], X[0])
 
 
 def test_a_state_of_a_scan_keeps_its_shape() -> None:
@@ -221,9 +221,9 @@ def test_threads_share_a_session() -> None:
 
     def work(first: int) -> None:
         try:
-            for turn in range(12):
-                place = (first + turn * 5) % len(feeds)
-                np.testing.assert_array_equal(session.run(None, feeds[place])[0], expected[place])
+            for round_ in range(12):
+                index = (first + round_ * 5) % len(feeds)
+                np.testing.assert_array_equal(session.run(None, feeds[index])[0], expected[index])
         except Exception as error:  # noqa: BLE001
             wrong.append(error)
 

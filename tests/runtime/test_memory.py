@@ -30,8 +30,8 @@ def _run(session: InferenceSession, number: float) -> np.ndarray:
 
 
 def test_a_result_that_is_held_never_changes(session: InferenceSession) -> None:
-    held = [_run(session, number) for number in range(6)]
-    for number, y in enumerate(held):
+    results = [_run(session, number) for number in range(6)]
+    for number, y in enumerate(results):
         assert np.all(y == number + 1)
 
 
@@ -91,7 +91,7 @@ def test_small_results_are_not_kept() -> None:
 
 def test_threads_do_not_get_the_same_memory(session: InferenceSession) -> None:
     def many(number: int) -> bool:
-        return all(bool(np.all(_run(session, number + 8 * turn) == number + 8 * turn + 1)) for turn in range(40))
+        return all(bool(np.all(_run(session, number + 8 * round_) == number + 8 * round_ + 1)) for round_ in range(40))
 
     with ThreadPoolExecutor(8) as pool:
         assert all(pool.map(many, range(8)))

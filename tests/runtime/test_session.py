@@ -44,7 +44,7 @@ def test_inputs_are_not_changed_and_outputs_are_the_callers(relu: InferenceSessi
 
 
 @pytest.mark.parametrize(
-    ("feeds", "code", "words"),
+    ("feeds", "code", "message"),
     [
         ({}, "E13025", 'input "x" is missing'),
         ({"X": np.zeros((2, 3), np.float32)}, "E13025", 'no input "X"'),
@@ -53,12 +53,12 @@ def test_inputs_are_not_changed_and_outputs_are_the_callers(relu: InferenceSessi
     ],
 )
 def test_feeds_that_do_not_fit_are_told_with_both_sides(
-    relu: InferenceSession, feeds: dict[str, np.ndarray], code: str, words: str
+    relu: InferenceSession, feeds: dict[str, np.ndarray], code: str, message: str
 ) -> None:
     with pytest.raises(UsageError, match="run:") as caught:
         relu.run(None, feeds)
     assert caught.value.code == code
-    assert words in caught.value.what
+    assert message in caught.value.what
 
 
 def test_an_unknown_output_lists_those_that_there_are(relu: InferenceSession) -> None:

@@ -75,14 +75,14 @@ def data() -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(5)
     classes = np.arange(BATCH) % 3
     pictures = rng.normal(0, 0.1, (BATCH, 1, 6, 6)).astype(np.float32)
-    for picture, place in zip(pictures, classes, strict=True):
-        picture[0, 2 * place] += 1
+    for picture, label in zip(pictures, classes, strict=True):
+        picture[0, 2 * label] += 1
     return pictures, np.eye(3, dtype=np.float32)[classes]
 
 
-def train_rank(world: World, made: bytes, steps: int) -> tuple[list[float], dict[str, np.ndarray]]:
+def train_rank(world: World, om: bytes, steps: int) -> tuple[list[float], dict[str, np.ndarray]]:
     """The losses of one rank, and its parameters after the last step, fed back from step to step."""
-    session = InferenceSession(made, threads=1, world=world)
+    session = InferenceSession(om, threads=1, world=world)
     names = [port.name for port in session.get_outputs()]
     pictures, truth = data()
     rng = np.random.default_rng(0)
@@ -101,8 +101,8 @@ def train_rank(world: World, made: bytes, steps: int) -> tuple[list[float], dict
 
 def train(ranks: int, steps: int, options: dict[str, Any]) -> tuple[list[float], list[dict[str, np.ndarray]]]:
     """The losses, and the parameters of each rank after the last step."""
-    made = package(step(BATCH // ranks), options)
-    results = run_simulated(lambda world: train_rank(world, made, steps), ranks)
+    om = package(step(BATCH // ranks), options)
+    results = run_simulated(lambda world: train_rank(world, om, steps), ranks)
     assert all(losses == results[0][0] for losses, _ in results)
     return results[0][0], [state for _, state in results]
 

@@ -48,10 +48,10 @@ def random_feeds(session: InferenceSession, gear: int) -> dict[str, Array]:
 @pytest.mark.parametrize(("text", "options"), CASES.values(), ids=CASES)
 def test_each_gear_agrees_with_onnxruntime(text: str, options: dict[str, object]) -> None:
     reference = onnxruntime.InferenceSession(model(text).SerializeToString())
-    made = compiled(text, options)
-    session = InferenceSession(writer.to_bytes(made), threads=1)
-    assert len(session.get_inputs()[0].gears) == len(made.gears) >= 2
-    for number in (*range(len(made.gears)), 0):
+    compiled_model = compiled(text, options)
+    session = InferenceSession(writer.to_bytes(compiled_model), threads=1)
+    assert len(session.get_inputs()[0].gears) == len(compiled_model.gears) >= 2
+    for number in (*range(len(compiled_model.gears)), 0):
         feeds = random_feeds(session, number)
         for ours, theirs in zip(session.run(None, feeds), reference.run(None, feeds), strict=True):
             assert ours.dtype == theirs.dtype
@@ -79,8 +79,8 @@ def test_gears_share_their_constants() -> None:
 
 
 def test_the_graph_is_that_of_ge() -> None:
-    made = compiled(*CASES["dims of a fixed batch"])
-    graph = read_model(parse_package(writer.to_bytes(made))).graph
+    compiled_model = compiled(*CASES["dims of a fixed batch"])
+    graph = read_model(parse_package(writer.to_bytes(compiled_model))).graph
     by_name = {node.name: node for node in graph.nodes}
     assert [node.op_type for node in graph.nodes] == [
         "Data", "Data", "Const", "GetDynamicDims", "MapIndex", "Case", "NetOutput",
@@ -175,8 +175,8 @@ def test_listed_sizes_leave_nothing_open() -> None:
 
 def test_inputs_with_a_default_need_no_gear() -> None:
     text = "m (float[b,3] x, float[3] c) => (float[b,3] y) <float[3] c = {1, 2, 3}> { y = Add(x, c) }"
-    made = compiled(text, {"dynamic_batch_size": "1,2", "input_shape": "x:-1,3"})
-    session = InferenceSession(writer.to_bytes(made), threads=1)
+    compiled_model = compiled(text, {"dynamic_batch_size": "1,2", "input_shape": "x:-1,3"})
+    session = InferenceSession(writer.to_bytes(compiled_model), threads=1)
     assert [arg.name for arg in session.get_overridable_initializers()] == ["c"]
     x, c = np.zeros((2, 3), np.float32), np.array([5, 6, 7], np.float32)
     np.testing.assert_array_equal(session.run(None, {"x": x})[0], [[1, 2, 3]] * 2)

@@ -86,16 +86,16 @@ MODEL = """g (float[8] x, float[8] y) => (float[8] a1, float[8] b1, float[8] c) 
 
 
 def test_collectives_are_tasks_of_hccl_on_a_stream_of_their_own() -> None:
-    made = parse_package(package(MODEL))
-    info = ModelTaskDef.FromString(bytes(made.container.partition(Partition.TASK_INFO)))
+    parsed = parse_package(package(MODEL))
+    info = ModelTaskDef.FromString(bytes(parsed.container.partition(Partition.TASK_INFO)))
     kinds = [(each.type, each.stream_id, each.kernel_hccl.hccl_type) for each in info.task]
     assert sorted(kinds) == [(0, 0, "")] * 5 + [(6, 1, "HcomAllReduce")] * 2
-    assert (made.stream_count, made.event_count) == (2, 4)
+    assert (parsed.stream_count, parsed.event_count) == (2, 4)
 
 
 def test_a_graph_without_collectives_has_one_stream_and_no_events() -> None:
-    made = parse_package(package("g (float[4] x) => (float[4] y) { z = Exp(x) y = Neg(z) }"))
-    assert (made.stream_count, made.event_count) == (1, 0)
+    parsed = parse_package(package("g (float[4] x) => (float[4] y) { z = Exp(x) y = Neg(z) }"))
+    assert (parsed.stream_count, parsed.event_count) == (1, 0)
 
 
 @pytest.mark.parametrize("events", [[(1, 0)], [(0, 2)], [(0, 1), (0, 1)], [(0, 1), (2, 2)], [(1, 1)]])

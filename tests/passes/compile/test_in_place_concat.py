@@ -73,8 +73,8 @@ def part_models(draw: st.DrawFn) -> onnx.ModelProto:
             others = [other for other, count in values if count == rows]
             operands = [name, *(draw(st.sampled_from(others)) for _ in range(OPS[what] - 1))]
             values.append((sketch.add(what, *operands), rows))
-    made = values[len(inputs) :] or values
-    outputs = [*draw(st.lists(st.sampled_from(made), max_size=2)), made[-1]]
+    computed = values[len(inputs) :] or values
+    outputs = [*draw(st.lists(st.sampled_from(computed), max_size=2)), computed[-1]]
     ports = [
         [helper.make_tensor_value_info(name, kind, (rows, width)) for name, rows in side]
         for side in (inputs, dict(outputs).items())

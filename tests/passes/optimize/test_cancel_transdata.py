@@ -21,7 +21,7 @@ class Chain:
         self.x = data.output
         self.out = self.graph.append("NetOutput", (), name="out", outputs=())
 
-    def turn(self, value: Value, form: Format) -> Value:
+    def transdata(self, value: Value, form: Format) -> Value:
         return insert_transdata(self.graph, self.out, value, form)
 
     def read(self, *values: Value) -> None:
@@ -36,20 +36,20 @@ class Chain:
 
 def test_there_and_back_is_nothing() -> None:
     chain = Chain(1, 20, 3, 3)
-    chain.read(chain.turn(chain.turn(chain.x, NC1HWC0), NCHW))
+    chain.read(chain.transdata(chain.transdata(chain.x, NC1HWC0), NCHW))
     assert chain.run() == ["NetOutput(x)"]
 
 
 def test_there_and_back_and_there_again_is_once() -> None:
     chain = Chain(1, 20, 3, 3)
-    chain.read(chain.turn(chain.turn(chain.turn(chain.x, NC1HWC0), NCHW), NC1HWC0))
+    chain.read(chain.transdata(chain.transdata(chain.transdata(chain.x, NC1HWC0), NCHW), NC1HWC0))
     assert [line.partition("(")[0] for line in chain.run()] == ["TransData", "NetOutput"]
     assert chain.out.operand(0).producer.operand(0) is chain.x
 
 
 def test_siblings_become_one() -> None:
     chain = Chain(1, 20, 3, 3)
-    chain.read(chain.turn(chain.x, NC1HWC0), chain.turn(chain.x, NC1HWC0))
+    chain.read(chain.transdata(chain.x, NC1HWC0), chain.transdata(chain.x, NC1HWC0))
     assert chain.run() == ["TransData(x)", "NetOutput(x.NC1HWC0)"]
     assert chain.out.operand(0) is chain.out.operand(1)
 
@@ -57,9 +57,9 @@ def test_siblings_become_one() -> None:
 def test_a_sibling_of_one_that_has_gone_stays() -> None:
     """The first goes with its only reader, which undoes it; the second must not be led to it."""
     chain = Chain(1, 20, 3, 3)
-    blocked = chain.turn(chain.x, NC1HWC0)
-    back = chain.turn(blocked, NCHW)
-    late = chain.turn(chain.x, NC1HWC0)
+    blocked = chain.transdata(chain.x, NC1HWC0)
+    back = chain.transdata(blocked, NCHW)
+    late = chain.transdata(chain.x, NC1HWC0)
     chain.read(back, late)
     assert chain.run() == ["TransData(x)", "NetOutput(x)"]
     assert chain.out.operand(1).producer.op_type == "TransData"
@@ -68,5 +68,5 @@ def test_a_sibling_of_one_that_has_gone_stays() -> None:
 def test_whole_blocks_of_one_pixel_are_turned_by_a_view() -> None:
     for channels, op_type in ((32, "ReFormat"), (20, "TransData")):
         chain = Chain(1, channels, 1, 1)
-        chain.read(chain.turn(chain.x, NC1HWC0))
+        chain.read(chain.transdata(chain.x, NC1HWC0))
         assert chain.run()[0] == f"{op_type}(x)"

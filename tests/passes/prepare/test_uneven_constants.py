@@ -85,14 +85,14 @@ def test_one_odd_element_counts(name: str) -> None:
     inputs, kind, value, odd, others, nodes = CASES[name]
     _, _, dims = kind.rstrip("]").partition("[")
     size = int(np.prod([int(dim) for dim in dims.split(",")]))
-    for place in {0, size // 2, size - 1}:
-        numbers = [odd if index == place else value for index in range(size)]
+    for position in {0, size // 2, size - 1}:
+        numbers = [odd if index == position else value for index in range(size)]
         constant = f"{kind} c = {{{', '.join(map(str, numbers))}}}"
         constants = ", ".join(filter(None, (constant, others)))
         source = model(f"m ({inputs}) => (y) <{constants}> {{ {nodes} }}")
         session = InferenceSession(writer.to_bytes(compile_model(source, convert_options({}))[0]), threads=1)
         (port,) = session.get_inputs()
-        x = (np.random.default_rng(place).standard_normal(port.shape) * 3).astype(port.dtype.numpy)
+        x = (np.random.default_rng(position).standard_normal(port.shape) * 3).astype(port.dtype.numpy)
         if name == "Pow":
             x = np.abs(x)
         oracle = onnxruntime.InferenceSession(source.SerializeToString(), providers=["CPUExecutionProvider"])

@@ -47,11 +47,11 @@ def test_a_side_branch_does_not() -> None:
 
 @given(data=st.data(), count=st.integers(1, 40))
 def test_clusters_are_ordered_and_cover_every_node(data: st.DataObject, count: int) -> None:
-    words = []
+    clusters_text = []
     for index in range(count):
         inputs = data.draw(st.lists(st.integers(0, index - 1), max_size=3, unique=True)) if index else []
-        words.append(f"n{index}:{data.draw(st.sampled_from('av'))}<{','.join(f'n{i}' for i in inputs)}")
-    nodes = placed(" ".join(words))
+        clusters_text.append(f"n{index}:{data.draw(st.sampled_from('av'))}<{','.join(f'n{i}' for i in inputs)}")
+    nodes = placed(" ".join(clusters_text))
     clusters = make_clusters(nodes)
     rank = {node: number for number, cluster in enumerate(clusters) for node in cluster.nodes}
     assert sorted(node.name for node in rank) == sorted(node.name for node in nodes)

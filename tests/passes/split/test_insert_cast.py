@@ -43,11 +43,11 @@ NETS = {
 def halved(text: str, half: int) -> onnx.ModelProto:
     """The model in 16 bits; Resize keeps its scales, which are float32 always."""
     source = model(text)
-    made = to_half(source, half)
-    for tensor, original in zip(made.graph.initializer, source.graph.initializer, strict=True):
+    half_model = to_half(source, half)
+    for tensor, original in zip(half_model.graph.initializer, source.graph.initializer, strict=True):
         if tensor.name == "e":
             tensor.CopyFrom(original)
-    return made
+    return half_model
 
 
 def compiled(proto: onnx.ModelProto, **options: object) -> CompiledModel:

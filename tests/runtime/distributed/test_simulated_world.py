@@ -49,9 +49,9 @@ def feeds_of(rank: int) -> dict[str, Array]:
     }
 
 
-def ran_on(ranks: int, made: bytes, feeds: Callable[[int], dict[str, Array]], **options: object) -> list[list[Array]]:
+def ran_on(ranks: int, om: bytes, feeds: Callable[[int], dict[str, Array]], **options: object) -> list[list[Array]]:
     def work(world: World) -> list[Array]:
-        results: list[Array] = InferenceSession(made, threads=1, world=world).run(None, feeds(world.rank))
+        results: list[Array] = InferenceSession(om, threads=1, world=world).run(None, feeds(world.rank))
         return results
 
     return run_simulated(work, ranks, **options)  # type: ignore[arg-type]
@@ -77,39 +77,39 @@ def test_reductions_of_each_type(dtype: str, reduction: str) -> None:
     import ml_dtypes
 
     kind = ml_dtypes.bfloat16 if dtype == "bfloat16" else np.dtype("float64" if dtype == "double" else dtype)
-    made = package(f'g ({dtype}[7] x) => ({dtype}[7] y) {{ y = HcomAllReduce<reduction = "{reduction}">(x) }}')
+    om = package(f'g ({dtype}[7] x) => ({dtype}[7] y) {{ y = HcomAllReduce<reduction = "{reduction}">(x) }}')
     values = np.random.default_rng(1).integers(-4, 5, (3, 7)).astype(kind)
     fold = {"sum": np.sum, "prod": np.prod, "max": np.max, "min": np.min}[reduction]
-    for (found,) in ran_on(3, made, lambda rank: {"x": values[rank]}):
+    for (found,) in ran_on(3, om, lambda rank: {"x": values[rank]}):
         np.testing.assert_array_equal(found.astype(np.float64), fold(values.astype(np.float64), axis=0))
 
 
 def test_gathering_scattering_and_broadcasting() -> None:
-    made = package("""g (float[2,3] x) => (float[4,3] all, float[1,3] part, float[2,3] one) {
+    om = package("""g (float[2,3] x) => (float[4,3] all, float[1,3] part, float[2,3] one) {
         all = HcomAllGather<rank_size = 2>(x)
         part = HcomReduceScatter<rank_size = 2, reduction = "sum">(x)
         one = HcomBroadcast<root_rank = 1>(x)
     }""")
     values = np.arange(12, dtype=np.float32).reshape(2, 2, 3)
-    for rank, (whole, part, one) in enumerate(ran_on(2, made, lambda rank: {"x": values[rank]})):
+    for rank, (whole, part, one) in enumerate(ran_on(2, om, lambda rank: {"x": values[rank]})):
         np.testing.assert_array_equal(whole, values.reshape(4, 3))
         np.testing.assert_array_equal(part, values.sum(axis=0)[rank : rank + 1])
         np.testing.assert_array_equal(one, values[1])
 
 
 def test_two_groups_and_a_rank_outside_keeps_what_it_has(tmp_path: Path) -> None:
-    made = package("""g (float[3] x) => (float[3] y) {
+    om = package("""g (float[3] x) => (float[3] y) {
         a = HcomAllReduce<reduction = "sum", group = "left">(x)
         y = HcomAllReduce<reduction = "sum", group = "right">(a)
     }""")
     table = tmp_path / "groups.json"
     table.write_text(json.dumps({"left": [0, 1], "right": [3, 2]}))
-    found = ran_on(5, made, lambda rank: {"x": np.full(3, 2.0**rank, np.float32)}, groups=read_groups(str(table), 5))
+    found = ran_on(5, om, lambda rank: {"x": np.full(3, 2.0**rank, np.float32)}, groups=read_groups(str(table), 5))
     assert [float(y[0]) for (y,) in found] == [3, 3, 12, 12, 16]
 
 
 @pytest.mark.parametrize(
-    ("table", "words"),
+    ("table", "message"),
     [
         ("{", "is not JSON"),
         ("[]", "no object"),
@@ -119,9 +119,9 @@ def test_two_groups_and_a_rank_outside_keeps_what_it_has(tmp_path: Path) -> None
         ('{"hccl_world_group": [0]}', "is that of all ranks"),
     ],
 )
-def test_tables_of_groups_that_are_wrong(tmp_path: Path, table: str, words: str) -> None:
+def test_tables_of_groups_that_are_wrong(tmp_path: Path, table: str, message: str) -> None:
     (tmp_path / "groups.json").write_text(table)
-    with pytest.raises(UsageError, match=words) as caught:
+    with pytest.raises(UsageError, match=message) as caught:
         read_groups(str(tmp_path / "groups.json"), 4)
     assert caught.value.code == "EI0004"
 
@@ -147,11 +147,11 @@ def test_another_package_on_one_rank_is_told_before_the_first_run() -> None:
 
 
 def test_an_error_on_one_rank_ends_all_and_names_rank_node_and_cause() -> None:
-    made = package(INDEX)
+    om = package(INDEX)
 
     def work(world: World) -> None:
-        session = InferenceSession(made, threads=1, world=world)
-        for _ in range(3):  # the others go on to the next turn, where they wait for rank 1
+        session = InferenceSession(om, threads=1, world=world)
+        for _ in range(3):  # the others go on to the next step, where they wait for rank 1
             index = np.array([9 if world.rank == 1 else 0])
             session.run(None, {"x": np.ones(4, np.float32), "i": index})
 
@@ -159,11 +159,11 @@ def test_an_error_on_one_rank_ends_all_and_names_rank_node_and_cause() -> None:
 
 
 def test_the_death_of_one_rank_ends_all() -> None:
-    made = package(INDEX)
+    om = package(INDEX)
 
     def work(world: World) -> None:
         if world.rank != 3:
-            InferenceSession(made, threads=1, world=world).run(None, {"x": np.ones(4, np.float32), "i": np.array([0])})
+            InferenceSession(om, threads=1, world=world).run(None, {"x": np.ones(4, np.float32), "i": np.array([0])})
 
     failure = failure_of(work)
     assert failure.rank == 3
@@ -173,12 +173,12 @@ def test_the_death_of_one_rank_ends_all() -> None:
 
 @pytest.mark.slow
 def test_a_rank_that_does_not_come_is_waited_for_only_so_long() -> None:
-    made = package(INDEX)
+    om = package(INDEX)
 
     def work(world: World) -> None:
         if world.rank == 1:
             time.sleep(1)
-        InferenceSession(made, threads=1, world=world).run(None, {"x": np.ones(4, np.float32), "i": np.array([0])})
+        InferenceSession(om, threads=1, world=world).run(None, {"x": np.ones(4, np.float32), "i": np.array([0])})
 
     assert "waits for rank 1 since 0.2 s" in str(failure_of(work, ranks=2, seconds=0.2))
 
@@ -195,14 +195,14 @@ def test_a_package_for_another_number_of_ranks_and_a_group_that_nobody_knows() -
 
 
 def test_collectives_of_a_graph_whose_shapes_are_unknown() -> None:
-    made = package("""g (float[n] x) => (float[n] y, float[m] z) {
+    om = package("""g (float[n] x) => (float[n] y, float[m] z) {
         y = HcomAllReduce<reduction = "sum">(x)
         i = NonZero(y)
         k = Squeeze(i)
         f = Cast<to = 1>(k)
         z = HcomAllReduce<reduction = "mean">(f)
     }""")
-    for y, z in ran_on(2, made, lambda rank: {"x": np.array([1, 0, 2 * rank - 1], np.float32)}):
+    for y, z in ran_on(2, om, lambda rank: {"x": np.array([1, 0, 2 * rank - 1], np.float32)}):
         np.testing.assert_array_equal(y, [2, 0, 0])
         np.testing.assert_array_equal(z, [0])
 

@@ -35,7 +35,7 @@ def test_a_constant_of_more_dims_stays(text: str) -> None:
     (port,) = session.get_inputs()
     x = np.random.default_rng(3).standard_normal(port.shape).astype(np.float32)
     oracle = onnxruntime.InferenceSession(source.SerializeToString(), providers=["CPUExecutionProvider"])
-    (wanted,) = oracle.run(None, {"x": x})
+    (expected,) = oracle.run(None, {"x": x})
     (got,) = session.run(None, {"x": x})
-    assert got.shape == wanted.shape
-    np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-5)
+    assert got.shape == expected.shape
+    np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)

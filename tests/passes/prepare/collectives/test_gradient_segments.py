@@ -140,10 +140,10 @@ def test_whatever_depends_on_whatever_there_is_an_order(seed: int) -> None:
         for number in range(count)
         if rng.random() < 0.4
     }
-    places: list[list[int]] = [[] for _ in range(rng.randrange(1, 6))]
+    buckets: list[list[int]] = [[] for _ in range(rng.randrange(1, 6))]
     for number in range(count):
-        rng.choice(places).append(number)
-    segments = cut_for_dependencies([place for place in places if place], waits)
+        rng.choice(buckets).append(number)
+    segments = cut_for_dependencies([bucket for bucket in buckets if bucket], waits)
     assert sorted(number for segment in segments for number in segment) == list(range(count))
     done: set[int] = set()
     for segment in segments:
@@ -230,13 +230,13 @@ def test_more_gradients_than_a_split_has_sizes_become_one_collective(monkeypatch
     lines = [f'g{n} = Exp(x{n}) s{n} = HcomAllReduce<reduction = "sum">(g{n}) y{n} = Neg(s{n})' for n in range(count)]
     ins, outs = (", ".join(f"float[2,3] {name}{n}" for n in range(count)) for name in "xy")
     text = f"g ({ins}) => ({outs}) {{ {' '.join(lines)} }}"
-    made = read_model(parse_package(package(text, {"allreduce_split": "auto", "allreduce_cost": "alpha=1"})))
-    plan = made.graph.decisions.allreduce
+    read = read_model(parse_package(package(text, {"allreduce_split": "auto", "allreduce_cost": "alpha=1"})))
+    plan = read.graph.decisions.allreduce
     assert plan is not None
     assert (plan.collectives, plan.fused_copies, plan.port_copies) == (1, 0, 0)
-    assert len(made.task_nodes) == 2 * count + 1
+    assert len(read.task_nodes) == 2 * count + 1
     # What is there once a gradient stands for that gradient alone.
-    views = [node for node in made.graph.nodes if node.op_type == "Reshape"]
+    views = [node for node in read.graph.nodes if node.op_type == "Reshape"]
     assert len(views) == 2 * count
     assert sum(len(node.sources) for node in views) < 6 * count
 
@@ -283,8 +283,8 @@ def test_the_cases_of_the_reference() -> None:
         strategy = case.get("strategy", {})
         split = AllReduceSplit(
             SplitBy.DEFAULT,
-            {group: tuple(given["size"]) for group, given in strategy.items() if "size" in given},
-            {group: tuple(given["idx"]) for group, given in strategy.items() if "idx" in given},
+            {group: tuple(settings["size"]) for group, settings in strategy.items() if "size" in settings},
+            {group: tuple(settings["idx"]) for group, settings in strategy.items() if "idx" in settings},
         )
         members = [
             Member(

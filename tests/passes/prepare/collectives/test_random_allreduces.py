@@ -54,11 +54,11 @@ def random_graph(seed: int) -> str:
     return f"g ({ins}) => ({outs}) {{ {' '.join(lines)} }}"
 
 
-def found_by(made: bytes) -> list[list[np.ndarray]]:
+def found_by(package: bytes) -> list[list[np.ndarray]]:
     def work(world: World) -> list[np.ndarray]:
         rng = np.random.default_rng(world.rank)
         feeds = {f"x{size}": rng.standard_normal(size).astype(np.float32) for size in (3, 8, 40)}
-        session = InferenceSession(made, threads=1, world=world)
+        session = InferenceSession(package, threads=1, world=world)
         names = [port.name for port in session.get_inputs()]
         found: list[np.ndarray] = session.run(None, {name: feeds[name] for name in names})
         return found

@@ -21,8 +21,8 @@ KIB = 1024
 def prepared(text: str, **options: object) -> Graph:
     """The graph after the whole stage; open dims are allowed."""
     graph = import_onnx(model(text), ParseOptions()).graph
-    given = PrepareOptions(**options)  # type: ignore[arg-type]
-    prepare(graph, PassManager(ConvertOptions(prepare=given, verify_ir=True)))
+    settings = PrepareOptions(**options)  # type: ignore[arg-type]
+    prepare(graph, PassManager(ConvertOptions(prepare=settings, verify_ir=True)))
     return graph
 
 

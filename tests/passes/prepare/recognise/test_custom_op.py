@@ -38,10 +38,10 @@ PLAIN = "g (float[2,3] x, float[3] y) => (float[2,3] z) { a = Add(x, y) z = Relu
 
 def compiled(folder: Path, graph: str, source: str = ADD_RELU, **options: Any) -> tuple[list[str], list[Reject]]:
     """The ops that are left, and why the pass left matches alone."""
-    given = convert_options({"custom_ops": module(folder, source), **options})
-    made, _ = compile_model(model(graph), given)
-    ops = [node.op_type for node in made.graph.nodes if node.op_type not in {"Data", "Const", "NetOutput"}]
-    records = [record for record in made.graph.decisions.passes if record.name.endswith("FusionPass")]
+    settings = convert_options({"custom_ops": module(folder, source), **options})
+    compiled_model, _ = compile_model(model(graph), settings)
+    ops = [node.op_type for node in compiled_model.graph.nodes if node.op_type not in {"Data", "Const", "NetOutput"}]
+    records = [record for record in compiled_model.graph.decisions.passes if record.name.endswith("FusionPass")]
     return ops, [reject for record in records for reject in record.rejects if record.name.startswith("AddRelu")]
 
 
@@ -170,12 +170,12 @@ BROKEN = {
 
 @pytest.mark.parametrize("case", BROKEN)
 def test_a_pattern_whose_functions_fail(tmp_path: Path, case: str) -> None:
-    function, body, code, words = BROKEN[case]
+    function, body, code, message = BROKEN[case]
     source = f"{ADD_RELU}\n    @staticmethod\n    def {function}(m):\n        {body}\n"
     with pytest.raises(AtcError) as caught:
         compiled(tmp_path, PLAIN, source)
     assert caught.value.code == code
-    assert words in caught.value.what
+    assert message in caught.value.what
     assert caught.value.where.node == "z"
 
 

@@ -104,8 +104,8 @@ X = X.reshape(-1, 4)
 
 
 def constants_of(body: str) -> list[str]:
-    words = set(body.replace(",", " ").replace("(", " ").replace(")", " ").split())
-    return [name for name in NUMBERS if name in words]
+    names = set(body.replace(",", " ").replace("(", " ").replace(")", " ").split())
+    return [name for name in NUMBERS if name in names]
 
 
 def model_of(body: str, **changed: float) -> onnx.ModelProto:
