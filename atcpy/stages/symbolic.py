@@ -245,7 +245,8 @@ class _Trace:
             assert isinstance(bounds, tuple)
             self.symbols.add_dims(self._variables[data.output.name], desc, bounds, agree=dims_agree)
         if self.has_states:
-            self._capacity = self.symbols.add_capacity(Symbol(_CAPACITY.name, len(inputs), 0))
+            name = f"{_CAPACITY.name} of {len(inputs)}.0"  # dims may have any name, but hardly this
+            self._capacity = self.symbols.add_capacity(Symbol(name, len(inputs), 0))
         self._use_symbols(copy)
         return copy
 

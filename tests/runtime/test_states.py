@@ -31,6 +31,7 @@ RESULTS = "float[b,n,8] y, float[b,2,t,4] present_k, float[b,2,t,4] present_v"
 SPLIT = "<int64[4] h = {0, -1, 2, 4}, int64[3] back = {0, -1, 8}, float r = {0.5}>"
 MODELS = {
     "concat": (CONCAT, {"present": "past"}),
+    "a dim called capacity": (CONCAT.replace("b,n,4", "b,capacity,4"), {"present": "past"}),
     "concat whose result nobody reads": (
         "(float[b,n,4] x, float[b,p,4] past) => (float[b,n,4] y, float[b,t,4] present) {"
         "present = Concat<axis=1>(past, x) y = Exp(x) }",
