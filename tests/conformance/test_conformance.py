@@ -33,15 +33,15 @@ def test_the_list_is_sorted_and_without_chance() -> None:
 
 @pytest.mark.slow
 def test_one_in_twenty_of_the_cases_that_must_pass_does() -> None:
-    """Which ones says CONFORMANCE_SAMPLE, a number: CI gives that of the day, otherwise the sample stays the same."""
-    number = int(os.environ.get("CONFORMANCE_SAMPLE", "0"))
+    """Which ones says CI_SAMPLE, a number: CI gives that of the day, otherwise the sample stays the same."""
+    number = int(os.environ.get("CI_SAMPLE", "0"))
     must = set(read_ratchet())
     cases = [case for case in load_cases(without=SLOW_MODULES) if case.name in must and case.kind != "real"]
     sample = cases[number % EVERY :: EVERY]
     assert len(sample) > 50
     outcomes = {case.name: run_case("atcpy", case) for case in sample}
     wrong = {name: outcome for name, outcome in outcomes.items() if outcome.status is not Status.PASS}
-    assert wrong == {}, f"CONFORMANCE_SAMPLE={number} repeats this"
+    assert wrong == {}, f"CI_SAMPLE={number} repeats this"
 
 
 def serve(job: int) -> int:
