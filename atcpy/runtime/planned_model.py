@@ -10,7 +10,8 @@ from atcpy.errors import UsageError
 from atcpy.runtime.symbolic import PlanContext, SymbolicCluster
 
 if TYPE_CHECKING:
-    from atcpy.ir import Graph, Node, PlannedCluster, Variable
+    from atcpy.ir import Graph, Node, PlannedCluster, TensorDesc, Variable
+    from atcpy.om.package import Package
     from atcpy.om.ports import OpenPort
     from atcpy.om.task_record import TaskRecord
     from atcpy.runtime.host import RuntimeValue
@@ -34,6 +35,8 @@ def load_model(context: PlanContext, shapes: ShapeCache, find_graph: Callable[[]
         from atcpy.runtime.procedure import load_procedure
 
         graph = find_graph()
+        if not _lists_ports_of(context.package, graph):
+            raise context.corrupt("it lists other inputs or outputs than those of its graph")
         try:
             return load_procedure(graph, context, shapes)
         except (UsageError, *EVALUATION_ERRORS) as error:
@@ -94,6 +97,21 @@ def _has_ports(record: PlannedCluster[TaskRecord], inputs: Sequence[OpenPort], o
         and all(map(is_variable, record.inputs, inputs))
         and all(len(variant.outputs) == len(outputs) for variant in record.variants)
     )
+
+
+def _lists_ports_of(package: Package, graph: Graph) -> bool:
+    """Are the inputs and outputs that a package lists, which the session goes by, those of its graph?"""
+    return (
+        len(package.open_inputs) == len(graph.inputs)
+        and len(package.open_outputs) == len(graph.outputs)
+        and all(map(_is_port, package.open_inputs, (node.output.desc for node in graph.inputs)))
+        and all(map(_is_port, package.open_outputs, (value.desc for value in graph.outputs)))
+    )
+
+
+def _is_port(port: OpenPort, desc: TensorDesc) -> bool:
+    dims = None if desc.shape is None else tuple(dim if isinstance(dim, int) else dim.name for dim in desc.shape)
+    return port.dtype is desc.dtype and port.shape == dims
 
 
 def is_variable(variable: Variable, port: OpenPort) -> bool:

@@ -106,3 +106,19 @@ def test_a_constant_of_another_type_than_it_says_is_corrupt() -> None:
 
     with pytest.raises(PackageCorrupt, match="its value"):
         InferenceSession(_mutate(graph_package("a Range"), Partition.MODEL_DEF, change), threads=1)
+
+
+@pytest.mark.parametrize("op_type", ["NetOutput", "Data"])
+def test_a_graph_with_other_ports_than_the_package_lists_is_corrupt(op_type: str) -> None:
+    """The session goes by the list: it would hand values of another type, or too few, to plans and callers."""
+
+    def change(message: object) -> None:
+        for op in message.graph[0].op:  # type: ignore[attr-defined]
+            if op.type == "NetOutput" and op_type == "NetOutput":
+                del op.input[-1], op.input_desc[-1]
+            if op.type == "Data" and op_type == "Data":
+                op.output_desc[0].dtype = 9 if op.output_desc[0].dtype != 9 else 0
+
+    mutant = _mutate(graph_package("a Range"), Partition.MODEL_DEF, change)
+    with pytest.raises(PackageCorrupt, match="P0005"):
+        InferenceSession(mutant, threads=1)
