@@ -285,6 +285,8 @@ class _Exporter:
             target.type.CopyFrom(type_from_text(str(text)))
         elif node.output.desc.dtype is not DType.UNDEFINED:
             target.type.tensor_type.elem_type = node.output.desc.dtype.onnx
+            if node.output.desc.shape == ():  # ONNX Runtime asks it of the number of an iteration
+                target.type.tensor_type.shape.SetInParent()
 
     def _add_outputs(self, node: Node, proto: onnx.GraphProto, *, is_main: bool) -> None:
         names = node.attrs.get("names")
@@ -352,6 +354,7 @@ class _Exporter:
             "" if index is None or (value := read[index]) is None else self._name(value)
             for index in origin.input_indices
         ]
+        inputs += [""] * (len(source.input) - len(inputs))  # ONNX counts those of a Loop that are left out
         outputs = [
             "" if index in left_out and not value.use_count else self._name(value)
             for index, value in enumerate(node.outputs)

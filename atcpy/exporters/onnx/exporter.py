@@ -167,7 +167,10 @@ def _type_proto(desc: TensorDesc) -> onnx.TypeProto:
 def _add_node(node: Node, proto: onnx.NodeProto, aliases: Mapping[Value, str]) -> list[tuple[Graph, onnx.GraphProto]]:
     """Fills `proto`; returns the graphs in its attributes, which are still empty."""
     proto.name, proto.op_type, proto.domain = node.name, node.op_type, node.domain
-    operands = node.inputs[: own_operands(node)] if node.has_subgraphs else node.inputs
+    operands = node.inputs
+    if node.has_subgraphs:
+        own = own_operands(node)
+        operands = (*operands[:own], *[None] * (own - len(operands)))  # ONNX counts those of a Loop that are left out
     proto.input.extend("" if value is None else aliases.get(value, value.name) for value in operands)
     proto.output.extend(value.name for value in node.outputs)
     return add_attributes(proto, node.attrs, canonical_opset())

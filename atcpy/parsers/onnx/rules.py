@@ -76,9 +76,22 @@ def _rule_of_standard(op_type: str, domain: str, opset: int) -> OpRule | AtcErro
         # The stubs of onnx do not know that AttrType is an enum.
         attrs={name: attr.type.value for name, attr in schema.attributes.items()},  # type: ignore[attr-defined]
         required=tuple(name for name, attr in schema.attributes.items() if attr.required),
-        inputs=(schema.min_input, schema.max_input),
+        inputs=(_min_inputs(schema), schema.max_input),
         outputs=(schema.min_output, schema.max_output),
     )
+
+
+def _min_inputs(schema: onnx.defs.OpSchema) -> int:
+    """The number of inputs up to the last one that may not be left out. `min_input` counts optional ones in front of a
+    variadic one that may be empty, as a Loop's that carries nothing.
+    """
+    option = onnx.defs.OpSchema.FormalParameterOption
+    required = [
+        index
+        for index, formal in enumerate(schema.inputs, 1)
+        if formal.option is option.Single or (formal.option is option.Variadic and formal.min_arity)
+    ]
+    return max(required, default=0)
 
 
 @cache
