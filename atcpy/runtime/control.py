@@ -114,7 +114,7 @@ def _run_loop(node: Node, own: Sequence[RuntimeValue], body: _Closed) -> Sequenc
     in_c: Iterations | None = None
     iteration, chunk = 0, FIRST_CHUNK
     while going and (limit is None or iteration < limit):
-        if iteration == MAX_ITERATIONS:
+        if limit is None and iteration == MAX_ITERATIONS:
             what = f"its condition still holds after {MAX_ITERATIONS} iterations: it does not seem to end"
             raise ModelInvalid("D0001", what, where=node, hint="give the Loop a trip count")
         number = np.full(shape, iteration, np.int64)
@@ -128,7 +128,7 @@ def _run_loop(node: Node, own: Sequence[RuntimeValue], body: _Closed) -> Sequenc
             _collect(collected, [np.asarray(result)[np.newaxis] for result in results[first:]])
             iteration += 1
             continue
-        left = (MAX_ITERATIONS if limit is None else min(limit, MAX_ITERATIONS)) - iteration
+        left = (MAX_ITERATIONS if limit is None else limit) - iteration
         count = min(left, chunk) if limit is None or in_c.has_condition else left
         numbers = np.arange(iteration, iteration + count, dtype=np.int64)
         done, results_of = in_c.run(count, {0: numbers})
