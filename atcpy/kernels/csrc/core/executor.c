@@ -1,4 +1,5 @@
 /* The executor: one loop over tasks. Below a microsecond a task, no allocation, no Python. */
+#include "core/control.h"
 #include "core/cpu.h"
 #include "core/entropy.h"
 #include "core/plan.h"
@@ -32,6 +33,12 @@ static void run_items(void *context, int64_t begin, int64_t end, int thread)
     launch->task->fn(&args);
 }
 
+static void *operand(const struct atc_run *run, const struct atc_bound_task *task, int number)
+{
+    const struct atc_operand at = task->operands[number];
+    return at.base == BASE_NONE ? NULL : run->bases[at.base] + at.offset;
+}
+
 static void run_task(struct atc_run *run, const struct atc_bound_task *task)
 {
     struct launch launch = {
@@ -39,44 +46,99 @@ static void run_task(struct atc_run *run, const struct atc_bound_task *task)
         .scratch = run->scratch,
         .scratch_bytes = run->plan->scratch_bytes,
         .args = {.params = task->params, .cpu = atc_this_cpu(), .fault = &run->fault}};
-    for (int i = 0; i < task->n_src; i++) {
-        const struct atc_operand at = task->operands[i];
-        launch.args.src[i] = at.base == BASE_NONE ? NULL : run->bases[at.base] + at.offset;
-    }
-    for (int i = 0; i < task->n_dst; i++) {
-        const struct atc_operand at = task->operands[task->n_src + i];
-        launch.args.dst[i] = run->bases[at.base] + at.offset;
-    }
+    for (int i = 0; i < task->n_src; i++)
+        launch.args.src[i] = operand(run, task, i);
+    for (int i = 0; i < task->n_dst; i++)
+        launch.args.dst[i] = operand(run, task, task->n_src + i);
     if (task->row->family->draws)
         launch.args.entropy = atc_entropy();
     atc_parallel(task->parallel ? run->plan->threads : 1, task->items, run_items, &launch);
 }
 
-enum atc_run_status atc_run_tasks(struct atc_run *run, int64_t first, int64_t last)
+/* Notes the time of a task, and lets the caller interrupt the run. The clock is read after each
+ * task that may have been long, and after every 16th.
+ */
+static enum atc_run_status tick(struct atc_run *run, int64_t number)
 {
-    int64_t before = now_ns(), polled = before;
+    if (run->elapsed_ns == NULL && !run->plan->tasks[number].parallel && ++run->ticks % 16 != 0)
+        return RUN_DONE;
+    const int64_t now = now_ns();
+    if (run->elapsed_ns != NULL)
+        run->elapsed_ns[number] += now - run->stamped_ns;
+    run->stamped_ns = now;
+    if (run->interrupted == NULL || now - run->polled_ns <= POLL_NS)
+        return RUN_DONE;
+    run->polled_ns = now;
+    if (!run->interrupted())
+        return RUN_DONE;
+    run->task = number;
+    return RUN_INTERRUPTED;
+}
+
+static enum atc_run_status run_range(struct atc_run *run, int64_t first, int64_t last);
+
+static enum atc_run_status run_loop(struct atc_run *run, int64_t number)
+{
+    const struct atc_bound_task *task = run->plan->tasks + number;
+    const struct loop_params *p = task->params;
+    const int64_t *trip_count = operand(run, task, 0);
+    const uint8_t *condition = operand(run, task, 1);
+    int64_t *counter = operand(run, task, 2);
+    int64_t limit = trip_count != NULL ? *trip_count : p->trip_count;
+    const bool is_counted = limit < INT32_MAX && (trip_count != NULL || limit >= 0);
+    if (!is_counted)
+        limit = ATC_MAX_ITERATIONS;
+    const int64_t first = number + 1, last = first + p->body_tasks;
+    int64_t done = 0;
+    for (; done < limit && (condition == NULL || *condition != 0); done++) {
+        *counter = done;
+        enum atc_run_status status = run_range(run, first, last);
+        if (status == RUN_DONE)
+            status = tick(run, number); /* a body may have no tasks */
+        if (status != RUN_DONE)
+            return status;
+    }
+    if (is_counted || done < limit || (condition != NULL && *condition == 0))
+        return RUN_DONE;
+    atc_note_fault(&run->fault, FAULT_ENDLESS, done, limit);
+    run->task = number;
+    return RUN_FAULT;
+}
+
+static enum atc_run_status run_range(struct atc_run *run, int64_t first, int64_t last)
+{
     for (int64_t i = first; i < last; i++) {
-        run_task(run, run->plan->tasks + i);
-        if (atomic_load_explicit(&run->fault.code, memory_order_relaxed) != FAULT_NONE) {
-            run->task = i;
-            return RUN_FAULT;
-        }
-        /* The clock is read after each task that may have been long, and after every 16th. */
-        if (run->elapsed_ns == NULL && !run->plan->tasks[i].parallel && i % 16 != 0)
-            continue;
-        const int64_t now = now_ns();
-        if (run->elapsed_ns != NULL)
-            run->elapsed_ns[i] = now - before;
-        before = now;
-        if (run->interrupted != NULL && now - polled > POLL_NS) {
-            polled = now;
-            if (run->interrupted()) {
+        const struct atc_bound_task *task = run->plan->tasks + i;
+        const int64_t number = i;
+        enum atc_run_status status = RUN_DONE;
+        if (task->control == CONTROL_IF) {
+            const struct if_params *p = task->params;
+            const bool is_true = *(const uint8_t *)operand(run, task, 0) != 0;
+            const int64_t begin = i + 1 + (is_true ? 0 : p->then_tasks);
+            status = run_range(run, begin, begin + (is_true ? p->then_tasks : p->else_tasks));
+            i += p->then_tasks + p->else_tasks;
+        } else if (task->control == CONTROL_LOOP) {
+            status = run_loop(run, i);
+            i += ((const struct loop_params *)task->params)->body_tasks;
+        } else {
+            run_task(run, task);
+            if (atomic_load_explicit(&run->fault.code, memory_order_relaxed) != FAULT_NONE) {
                 run->task = i;
-                return RUN_INTERRUPTED;
+                status = RUN_FAULT;
             }
         }
+        if (status == RUN_DONE)
+            status = tick(run, number);
+        if (status != RUN_DONE)
+            return status;
     }
     return RUN_DONE;
+}
+
+enum atc_run_status atc_run_tasks(struct atc_run *run, int64_t first, int64_t last)
+{
+    run->stamped_ns = run->polled_ns = now_ns();
+    return run_range(run, first, last);
 }
 
 static void prepare_next(uint8_t **bases, const struct atc_iterations *iterations)

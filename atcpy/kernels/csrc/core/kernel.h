@@ -38,6 +38,7 @@ enum atc_fault_code {
     FAULT_NONE = 0,
     FAULT_INDEX_OUTSIDE = 1,
     FAULT_DIVISION_BY_ZERO = 2,
+    FAULT_ENDLESS = 3, /* a loop without a trip count; `bound` is the most iterations */
 };
 
 /* One call of a kernel: work items [begin, end) of those that the family counts. Which items a
@@ -83,6 +84,13 @@ struct kernel_cost {
     int64_t scratch; /* bytes of scratch that each call needs */
 };
 
+/* Whether a record decides which tasks run, instead of running a kernel: control.h. */
+enum atc_control {
+    CONTROL_NONE = 0,
+    CONTROL_IF = 1,
+    CONTROL_LOOP = 2,
+};
+
 struct kernel_family {
     const char *name;
     const struct param_field *fields; /* ends with a NULL name */
@@ -92,6 +100,7 @@ struct kernel_family {
     /* Bit i: destination 0 may be the very memory of source i. */
     uint32_t inplace;
     bool draws; /* results may differ from launch to launch, by kernel_args.entropy */
+    enum atc_control control;
 };
 
 struct kernel_row {

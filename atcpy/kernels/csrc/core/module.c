@@ -447,6 +447,10 @@ static PyObject *plan_start(PyObject *object, PyObject *args)
         Py_DECREF(run);
         return NULL;
     }
+    for (int64_t i = 0; i < plan->n_outputs; i++)
+        if (plan->is_cleared[i])
+            memset(run->bases[BASE_PORTS + plan->n_inputs + i], 0,
+                   (size_t)self->sizes[plan->n_inputs + i]);
     return (PyObject *)run;
 }
 

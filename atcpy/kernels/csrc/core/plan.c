@@ -1,4 +1,5 @@
 #include "core/plan.h"
+#include "core/control.h"
 #include "core/cpu.h"
 
 #include <stdarg.h>
@@ -216,6 +217,7 @@ static bool bind(struct atc_plan *plan, int64_t number, const struct kernel_row 
         return atc_refuse(refusal, number, "%s: no kernel for these types", family->name);
 
     bound->fn = bound->row->fn;
+    bound->control = family->control;
     bound->params = task->params;
     const struct kernel_cost cost = family->cost(task->params, atc_this_cpu());
     if (atc_add(cost.work, cost.items) > max_work(task))
@@ -227,6 +229,48 @@ static bool bind(struct atc_plan *plan, int64_t number, const struct kernel_row 
     bound->parallel = cost.work >= PARALLEL_WORK;
     if (cost.scratch > plan->scratch_bytes)
         plan->scratch_bytes = (cost.scratch + 63) / 64 * 64;
+    return true;
+}
+
+/* How many tasks behind a record it controls. */
+static int64_t controlled_tasks(const struct atc_bound_task *task)
+{
+    switch (task->control) {
+    case CONTROL_IF:
+        return ((const struct if_params *)task->params)->then_tasks +
+               ((const struct if_params *)task->params)->else_tasks;
+    case CONTROL_LOOP:
+        return ((const struct loop_params *)task->params)->body_tasks;
+    default:
+        return 0;
+    }
+}
+
+/* Regions of tasks that are controlled lie within each other. No task of the host is among them,
+ * and no event, since tasks in them run more than once or not at all.
+ */
+static bool regions_ok(const struct atc_plan *plan, struct atc_refusal *refusal)
+{
+    int64_t ends[ATC_MAX_REGIONS];
+    int depth = 0;
+    for (int64_t i = 0; i < plan->n_tasks; i++) {
+        while (depth > 0 && ends[depth - 1] == i)
+            depth--;
+        const struct atc_bound_task *task = plan->tasks + i;
+        const struct atc_task *record = plan->records + i;
+        if (depth > 0 && (task->fn == NULL || record->event_wait != 0 || record->event_record != 0))
+            return atc_refuse(refusal, i, "a task of the host, or an event, is in a body");
+        if (task->control == CONTROL_NONE)
+            continue;
+        const int64_t end = i + 1 + controlled_tasks(task);
+        if (end > (depth > 0 ? ends[depth - 1] : plan->n_tasks))
+            return atc_refuse(refusal, i, "its tasks reach beyond those around it");
+        if (depth + 2 > ATC_MAX_REGIONS)
+            return atc_refuse(refusal, i, "bodies are nested too deeply");
+        ends[depth++] = end;
+        if (task->control == CONTROL_IF)
+            ends[depth++] = i + 1 + ((const struct if_params *)task->params)->then_tasks;
+    }
     return true;
 }
 
@@ -246,10 +290,11 @@ struct atc_plan *atc_plan_load(const uint8_t *records, size_t bytes, const uint8
     if (plan != NULL) {
         atc_arena_pool_init(&plan->own_arenas);
         plan->arenas = &plan->own_arenas;
+        plan->is_cleared = calloc((size_t)limits->n_outputs + 1, sizeof *plan->is_cleared);
         plan->tasks = calloc(n_tasks + 1, sizeof *plan->tasks);
         plan->records = malloc(bytes + 1);
     }
-    if (plan == NULL || plan->tasks == NULL || plan->records == NULL) {
+    if (plan == NULL || plan->tasks == NULL || plan->records == NULL || plan->is_cleared == NULL) {
         atc_refuse_memory(refusal);
         if (plan != NULL)
             atc_plan_free(plan);
@@ -274,27 +319,40 @@ struct atc_plan *atc_plan_load(const uint8_t *records, size_t bytes, const uint8
             return NULL;
         }
     }
-    return plan;
+    if (regions_ok(plan, refusal))
+        return plan;
+    atc_plan_free(plan);
+    return NULL;
 }
 
-bool atc_plan_writes_outputs(const struct atc_plan *plan, const int64_t *output_bytes,
+bool atc_plan_writes_outputs(struct atc_plan *plan, const int64_t *output_bytes,
                              struct atc_refusal *refusal)
 {
-    uint64_t *ends = calloc((size_t)plan->n_outputs + 1, sizeof *ends);
+    const size_t n = (size_t)plan->n_outputs;
+    uint64_t *ends = calloc(2 * n + 1, sizeof *ends), *sure_ends = ends + n;
     refusal->out_of_memory = false;
     if (ends == NULL)
         return atc_refuse_memory(refusal);
+    int64_t sure_from = 0; /* the first task behind all that a condition may skip */
     for (int64_t i = 0; i < plan->n_tasks; i++) {
         const struct atc_task *task = plan->records + i;
+        const bool is_sure = i >= sure_from;
+        if (is_sure)
+            sure_from = i + 1 + controlled_tasks(plan->tasks + i);
         for (int d = task->n_src; d < task->n_src + task->n_dst; d++) {
             const struct atc_slot *slot = task->slots + d;
-            if (slot->region == REGION_OUTPUT && slot->offset + slot->bytes > ends[slot->index])
-                ends[slot->index] = slot->offset + slot->bytes;
+            if (slot->region != REGION_OUTPUT)
+                continue;
+            const uint64_t end = slot->offset + slot->bytes;
+            if (end > ends[slot->index])
+                ends[slot->index] = end;
+            if (is_sure && end > sure_ends[slot->index])
+                sure_ends[slot->index] = end;
         }
     }
     int64_t output = 0;
-    while (output < plan->n_outputs && ends[output] >= (uint64_t)output_bytes[output])
-        output++;
+    for (; output < plan->n_outputs && ends[output] >= (uint64_t)output_bytes[output]; output++)
+        plan->is_cleared[output] = sure_ends[output] < (uint64_t)output_bytes[output];
     free(ends);
     return output == plan->n_outputs ||
            atc_refuse(refusal, -1, "no task writes output %lld to its end", (long long)output);
@@ -305,6 +363,7 @@ void atc_plan_free(struct atc_plan *plan)
     atc_arena_pool_free(&plan->own_arenas);
     free(plan->tasks);
     free(plan->records);
+    free(plan->is_cleared);
     free(plan);
 }
 

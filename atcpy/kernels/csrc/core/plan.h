@@ -23,6 +23,7 @@ struct atc_bound_task {
     const void *params;
     int64_t items;
     bool parallel; /* work enough to wake other threads */
+    enum atc_control control;
     int n_src, n_dst;
     struct atc_operand operands[ATC_MAX_SLOTS];
 };
@@ -34,6 +35,8 @@ struct atc_plan {
     const uint8_t *weights;
     int64_t arena_bytes, scratch_bytes;
     int64_t n_inputs, n_outputs;
+    bool *
+        is_cleared; /* the outputs that a run may leave unwritten, set by atc_plan_writes_outputs */
     int threads;
     struct atc_arena_pool own_arenas;
     struct atc_arena_pool *arenas; /* those, or the ones that it shares with other plans */
@@ -62,9 +65,10 @@ struct atc_plan *atc_plan_load(const uint8_t *records, size_t bytes, const uint8
 void atc_plan_free(struct atc_plan *plan);
 
 /* Whether tasks write each output to its end. Memory for outputs is not cleared: one that is larger
- * than what is written would hand out what the process left there. False with the refusal.
+ * than what is written would hand out what the process left there. Those that only tasks write that
+ * a condition may skip are to be cleared before a run. False with the refusal.
  */
-bool atc_plan_writes_outputs(const struct atc_plan *plan, const int64_t *output_bytes,
+bool atc_plan_writes_outputs(struct atc_plan *plan, const int64_t *output_bytes,
                              struct atc_refusal *refusal);
 
 /* Memory of one run: arena_bytes, then one scratch a thread. */
@@ -79,13 +83,16 @@ struct atc_run {
     const struct atc_plan *plan;
     uint8_t *const *bases;
     uint8_t *scratch;
-    int64_t *elapsed_ns;      /* one a task, or NULL */
+    int64_t *elapsed_ns;      /* one a task, to which its time is added, or NULL */
     int (*interrupted)(void); /* asked now and then, or NULL */
     struct atc_fault fault;
     int64_t task; /* where it stopped */
+    int64_t stamped_ns,
+        polled_ns;  /* when a time was noted, and when `interrupted` was asked, last */
+    uint32_t ticks; /* how many tasks have run */
 };
 
-/* Runs tasks [first, last), none of which may be the host's. */
+/* Runs tasks [first, last), none of which may be the host's, nor any that they control. */
 enum atc_run_status atc_run_tasks(struct atc_run *run, int64_t first, int64_t last);
 
 /* What one iteration writes and the next one reads: two ports that exchange their memory. */

@@ -1,0 +1,31 @@
+/* Control flow within a plan: records of the families `if` and `loop` say how often, and whether at
+ * all, the tasks behind them run.
+ *
+ *     if     src: condition, a bool
+ *            the next then_tasks tasks run if it is true, the else_tasks behind those if it is
+ * false loop   src: trip count, an int64, or none; condition, a bool, or none; dst: counter, an
+ * int64 the next body_tasks tasks run as long as the counter is below the trip count and the
+ *            condition is true. Without an operand for it, the trip count is `trip_count`; -1, or
+ *            2^31 - 1 and more, is none.
+ *
+ * Values that iterations carry on lie where the body finds and leaves them: its tasks update them.
+ * Tasks that a record runs may be such records again.
+ */
+#ifndef ATC_CONTROL_H
+#define ATC_CONTROL_H
+
+#include "core/kernel.h"
+
+/* A loop without a trip count, which may never end, is stopped after so many iterations. */
+enum { ATC_MAX_ITERATIONS = 1000000 };
+
+/* How deep regions of tasks may be nested: an `if` is two of them. */
+enum { ATC_MAX_REGIONS = 32 };
+
+#define IF_FIELDS(I64, I64S, F64, ENUM) I64(then_tasks) I64(else_tasks)
+DECLARE_PARAMS(if, IF_FIELDS)
+
+#define LOOP_FIELDS(I64, I64S, F64, ENUM) I64(body_tasks) I64(trip_count)
+DECLARE_PARAMS(loop, LOOP_FIELDS)
+
+#endif
