@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from atcpy.ir.dtype import DType
     from atcpy.ir.engine import Engine
     from atcpy.ir.format import NC1HWC0, NCHW, ND, NHWC, Format, FormatKind
-    from atcpy.ir.graph import Graph, walk, with_bodies
+    from atcpy.ir.graph import Graph, nodes_with_bodies, walk, with_bodies
     from atcpy.ir.node import Node, Use, Value
     from atcpy.ir.partition import Border, Partition, Subgraph
     from atcpy.ir.pattern import Match
@@ -88,6 +88,7 @@ __all__ = [
     "Weight",
     "erase_dead",
     "is_static",
+    "nodes_with_bodies",
     "plans_of",
     "states_by_name",
     "task_counts",
@@ -104,7 +105,7 @@ _NAMES = {
     "dtype": "DType",
     "engine": "Engine",
     "format": "NC1HWC0 NCHW ND NHWC Format FormatKind",
-    "graph": "Graph walk with_bodies",
+    "graph": "Graph nodes_with_bodies walk with_bodies",
     "node": "Node Use Value",
     "partition": "Border Partition Subgraph",
     "pattern": "Match",

@@ -302,6 +302,11 @@ def with_bodies(graph: Graph) -> list[Graph]:
     return graphs
 
 
+def nodes_with_bodies(graph: Graph) -> list[Node]:
+    """Return the nodes of a graph, then those of bodies, further out first. Tasks have indices in this list."""
+    return [node for part in with_bodies(graph) for node in part.nodes]
+
+
 def walk(graph: Graph) -> Iterator[Node]:
     """The nodes of a graph and, before each node that has them, of its subgraphs; iterative."""
     stack = [graph.nodes]

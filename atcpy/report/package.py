@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from atcpy.errors import PackageCorrupt, UsageError, Where, did_you_mean, raise_os_error
-from atcpy.ir import Graph, Node, SymbolicPlan, TensorDesc, states_by_name, task_counts, with_bodies
+from atcpy.ir import Graph, Node, SymbolicPlan, TensorDesc, nodes_with_bodies, states_by_name, task_counts, with_bodies
 from atcpy.ir.gears import branches
 from atcpy.kernels import _kernels
 from atcpy.kernels.guard_text import guard_texts
@@ -142,7 +142,7 @@ class PackageView:
 
     def _symbolic_plans(self) -> Iterator[tuple[str, Sequence[Node], SymbolicPlan[TaskRecord]]]:
         """The plans for open dims, each with its name and the nodes that its tasks name."""
-        nodes = [list(graph.nodes) for graph in with_bodies(self.graph)] if self.package.clusters else []
+        nodes = [nodes_with_bodies(graph) for graph in with_bodies(self.graph)] if self.package.clusters else []
         for cluster in self.package.clusters:
             if cluster.graph >= len(nodes):
                 raise PackageCorrupt("P0005", f"it has plans of graph {cluster.graph} of {len(nodes)}")

@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 _FAULTS = {
     1: "index {value} is outside an axis of size {bound}",
     2: "integer division by zero",
+    3: "its condition still holds after {value} iterations: it does not seem to end",
 }
+_HINTS = {3: "give the Loop a trip count"}
 
 
 class PlanPort(NamedTuple):
@@ -156,7 +158,8 @@ class ExecutionPlan:
     def _invalid(self, fault: _kernels.Fault) -> ModelInvalid:
         task, code, value, bound = fault.args
         node = self.node(self.tasks[task].op_index)
-        return ModelInvalid("D0001", _FAULTS[code].format(value=value, bound=bound), where=node)
+        what = _FAULTS[code].format(value=value, bound=bound)
+        return ModelInvalid("D0001", what, where=node, hint=_HINTS.get(code, ""))
 
     def _run_on_host(
         self, task: TaskRecord, run: _kernels.Run, inputs: Sequence[Array], outputs: Sequence[Array]

@@ -62,7 +62,7 @@ class PlannedModel:
         if len(plain) > 1 or not _has_ports(record, package.open_inputs, package.open_outputs):
             raise context.corrupt("it has plans for other tensors than the model's inputs and outputs")
         # The session compares what it is fed with the inputs.
-        self._cluster = SymbolicCluster(record, context, lambda: tuple(find_graph().nodes), is_checked=True)
+        self._cluster = SymbolicCluster(record, context, lambda: nodes_of(find_graph()), is_checked=True)
         self._find_procedure = find_procedure
         self._is_compiled = False  # by now, for sizes that were met
 
@@ -88,6 +88,13 @@ class PlannedModel:
         """The nodes that run one by one, in what was compiled."""
         if self._is_compiled:
             yield from self._find_procedure().eager_nodes()
+
+
+def nodes_of(graph: Graph) -> list[Node]:
+    """Return the nodes by the index that tasks have."""
+    from atcpy.ir import nodes_with_bodies
+
+    return nodes_with_bodies(graph)
 
 
 def _has_ports(record: PlannedCluster[TaskRecord], inputs: Sequence[OpenPort], outputs: Sequence[OpenPort]) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from atcpy.errors import InternalError, ModelInvalid, ResourceLimit
-from atcpy.ir import Graph, Node, PlannedCluster, Sym, Value, Variable, with_bodies
+from atcpy.ir import Graph, Node, PlannedCluster, Sym, Value, Variable, nodes_with_bodies, with_bodies
 from atcpy.ir.tensor import Array
 from atcpy.om.task_record import TaskRecord
 from atcpy.ops.core.reference import EVALUATION_ERRORS
@@ -46,12 +46,19 @@ def load_procedure(graph: Graph, context: PlanContext, cache: ShapeCache) -> Pro
     return procedures[graph]
 
 
+def _unplanned(graph: Graph, cache: ShapeCache) -> Procedure:
+    """A graph without plans, whose control flow runs node by node."""
+    procedures: dict[Graph, Procedure] = {}
+    for owner in reversed(with_bodies(graph)):
+        procedures[owner] = Procedure(owner, find_steps(owner, in_plans=False), {}, procedures, cache)
+    return procedures[graph]
+
+
 def _bind(record: PlannedCluster[TaskRecord], owner: Graph, step: Step, context: PlanContext) -> SymbolicCluster:
     if not isinstance(step, Cluster) or not _is_of(record, step):
         raise context.corrupt(f"it has plans for other tensors than those of step {record.step} of {owner.name}")
-    nodes = tuple(owner.nodes)
     is_checked = record.graph == 0 and step.is_whole  # the session checks what it is fed
-    return SymbolicCluster(record, context, lambda: nodes, is_checked=is_checked)
+    return SymbolicCluster(record, context, lambda: nodes_with_bodies(owner), is_checked=is_checked)
 
 
 def _is_of(record: PlannedCluster[TaskRecord], cluster: Cluster) -> bool:
@@ -95,7 +102,7 @@ class Procedure:
         self._graph, self._clusters, self._cache = graph, clusters, cache
         self._bodies = {body: procedures[body] for node in graph.nodes for body in node.subgraphs}
         self._control = {node: ControlNode(node, self._bodies) for node in graph.nodes if node.has_subgraphs}
-        self._compiled: dict[int, HybridGraph] = {}
+        self._compiled: dict[int, HybridGraph | Procedure] = {}
         self._is_whole = any(isinstance(step, Cluster) and step.is_whole for step in steps)
         self._values: list[RuntimeValue] = [None]  # constants, in their slots
         self._slots: dict[Value, int] = {}
@@ -161,15 +168,17 @@ class Procedure:
             return self._run_node(step.step, operands, profile)
         cluster = self._clusters.get(step.number) if planned else None
         results = None if cluster is None else cluster.run(operands, profile)
-        return self._compiled_cluster(step).run(operands, profile) if results is None else results
+        return self._compiled_cluster(step).run(operands, profile=profile) if results is None else results
 
-    def _compiled_cluster(self, step: _BoundStep) -> HybridGraph:
-        """What compiles a cluster for the shapes that it meets."""
+    def _compiled_cluster(self, step: _BoundStep) -> HybridGraph | Procedure:
+        """What compiles a cluster for the shapes that it meets; control flow in it runs node by node."""
         found = self._compiled.get(step.number)
         if found is None:
             assert isinstance(step.step, Cluster)
             graph = cluster_graph(self._graph, step.step)
-            found = self._compiled.setdefault(step.number, HybridGraph(graph, self._cache))
+            has_control_flow = any(node.has_subgraphs for node in step.step.nodes)
+            compiled = _unplanned(graph, self._cache) if has_control_flow else HybridGraph(graph, self._cache)
+            found = self._compiled.setdefault(step.number, compiled)
         return found
 
     def _run_node(

@@ -124,7 +124,7 @@ class InferenceSession:
     def _load_procedure(self, shape_cache: int) -> None:
         """Load a package whose shapes are not all known."""
         from atcpy.runtime.on_demand import ShapeCache, compile_on_demand
-        from atcpy.runtime.planned_model import load_model
+        from atcpy.runtime.planned_model import load_model, nodes_of
         from atcpy.runtime.states import load_states
         from atcpy.runtime.symbolic import PlanContext
         from atcpy.runtime.weights import WeightStore
@@ -135,7 +135,7 @@ class InferenceSession:
         self.shape_cache = ShapeCache(specialize, bind, shape_cache)
         context = PlanContext(self._package, self.threads, self._world)
         self._procedure = load_model(context, self.shape_cache, lambda: self.model.graph)
-        self._state_plans = load_states(context, lambda: tuple(self.model.graph.nodes))
+        self._state_plans = load_states(context, lambda: nodes_of(self.model.graph))
 
     @property
     def model(self) -> PackagedModel:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import product, zip_longest
 
-from atcpy.errors import AtcError
+from atcpy.errors import AtcError, InternalError
 from atcpy.ir import (
     ClusterVariant,
     CompiledModel,
@@ -29,21 +29,24 @@ from atcpy.ir import (
     Tensor,
     TensorDesc,
     Variable,
+    nodes_with_bodies,
     with_bodies,
 )
-from atcpy.ir.clone import clone
+from atcpy.ir.clone import clone, extract
 from atcpy.ir.specialization import Counted, Rest
 from atcpy.ir.symbolic import NoSizesLeft, SizesMustAgree, Tracer, is_symbolic
 from atcpy.kernels.record import HOST_FAMILY
 from atcpy.kernels.symbolic_program import encode_program
+from atcpy.ops.core.plan_loop import flattened_graphs
 from atcpy.ops.core.reference import EVALUATION_ERRORS
-from atcpy.ops.core.steps import cluster_graph, find_steps
+from atcpy.ops.core.steps import IN_PLAN, cluster_graph, find_steps
 from atcpy.passes.compile.bind_states import NoStates, bind_states
 from atcpy.passes.compile.emit_tasks import Identity, WeightLayout, emit_symbolic, keep_unknown, output_names
 from atcpy.passes.pass_manager import PassManager
 from atcpy.passes.split.known_shapes import cut_known, has_memory
+from atcpy.passes.split.plan_control_flow import use_plan_form
 from atcpy.stages.optimize import optimize
-from atcpy.stages.prepare import prepare
+from atcpy.stages.prepare import prepare, prepare_bodies
 from atcpy.stages.split import split
 from atcpy.stages.symbols import Symbols, Untraceable
 
@@ -60,27 +63,90 @@ def plan_unknown(graph: Graph, identity: Identity, manager: PassManager) -> Comp
     quiet = PassManager(manager.options, manager.passes, manager.deadline)
     planned: list[PlannedCluster[Task]] = []
     reasons: list[str] = []
+    in_plans: set[Graph] = set()  # bodies that are part of the plans of graphs around them
     for number, owner in enumerate(with_bodies(graph)):
-        kept = {name: index for index, node in enumerate(owner.nodes) for name in (node.name, *node.sources)}
-        context = _Context(quiet, weights, kept)
-        for step, cluster in enumerate(find_steps(owner)):
-            if isinstance(cluster, Node):
-                continue
-            before = weights.size()
-            try:
-                # The session compares the inputs of the model with each other; nobody does for other tensors.
-                is_whole = number == 0 and cluster.is_whole
-                traces = _plan_variants(cluster_graph(owner, cluster), context, dims_agree=is_whole)
-                inputs = tuple(_variable(value.name, value.desc) for value in cluster.inputs)
-                variants = tuple(trace.variant() for trace in traces)
-                planned.append(PlannedCluster(number, step, inputs, variants, is_whole))
-            except Untraceable as untraceable:
-                weights.shrink(before)
-                reasons.append(untraceable.reason)
-                continue
-            if is_whole and _may_have_states(owner):
-                planned += _plan_states(owner, inputs, context)
+        if owner not in in_plans:
+            nodes = nodes_with_bodies(owner)
+            order = (
+                *range(len(owner), len(nodes)),
+                *range(len(owner)),
+            )  # names of the graph itself come last, and stay
+            kept = {name: index for index in order for name in (nodes[index].name, *nodes[index].sources)}
+            found = _plan_graph(number, owner, _Context(quiet, weights, kept))
+            planned += found.clusters
+            reasons += found.reasons
+        in_plans.update(
+            body for node in owner.nodes if owner in in_plans or node.attrs.get(IN_PLAN) for body in node.subgraphs
+        )
     return replace(keep_unknown(graph, identity, weights, planned), unplanned=next(iter(reasons), ""))
+
+
+@dataclass(frozen=True, slots=True)
+class _Planned:
+    """The plans of a graph's clusters, and why some have none."""
+
+    clusters: list[PlannedCluster[Task]]
+    reasons: list[str]
+
+
+def _plan_graph(number: int, owner: Graph, context: _Context) -> _Planned:
+    """Plan the clusters of a graph, with as much of its control flow in them as can be."""
+    control = list(owner.nodes_of("If", "Loop", "Scan"))
+    before = context.weights.size()
+    for nodes in (control, None, []) if control else ([],):
+        # If not all of it fits into the plans, what does on its own is tried.
+        chosen = [node for node in control if _can_be_planned(node, context)] if nodes is None else nodes
+        if nodes is None and (not chosen or len(chosen) == len(control)):
+            continue
+        for node in control:
+            node.attrs.pop(IN_PLAN, None)
+        for node in chosen:
+            node.attrs[IN_PLAN] = 1
+        planned = _plan_clusters(number, owner, context, is_strict=bool(chosen))
+        if planned is not None:
+            return planned
+        context.weights.shrink(before)
+    raise InternalError("a graph without control flow in its plans has none at all")
+
+
+def _can_be_planned(node: Node, context: _Context) -> bool:
+    """Whether there is a plan of a node of control flow alone."""
+    assert node.graph is not None
+    before = context.weights.size()
+    node.attrs[IN_PLAN] = 1
+    try:
+        _trace(extract(node.graph, [node], node.outputs), {}, context, dims_agree=False, has_states=False)
+    except Untraceable:
+        return False
+    finally:
+        context.weights.shrink(before)
+    return True
+
+
+def _plan_clusters(number: int, owner: Graph, context: _Context, *, is_strict: bool) -> _Planned | None:
+    """Plan the clusters of a graph; None if it `is_strict` and one with control flow has no plan."""
+    planned: list[PlannedCluster[Task]] = []
+    reasons: list[str] = []
+    for step, cluster in enumerate(find_steps(owner)):
+        if isinstance(cluster, Node):
+            continue
+        before = context.weights.size()
+        try:
+            # The session compares the inputs of the model with each other; nobody does for other tensors.
+            is_whole = number == 0 and cluster.is_whole
+            traces = _plan_variants(cluster_graph(owner, cluster), context, dims_agree=is_whole)
+            inputs = tuple(_variable(value.name, value.desc) for value in cluster.inputs)
+            variants = tuple(trace.variant() for trace in traces)
+            planned.append(PlannedCluster(number, step, inputs, variants, is_whole))
+        except Untraceable as untraceable:
+            if is_strict and any(node.attrs.get(IN_PLAN) for node in cluster.nodes):
+                return None
+            context.weights.shrink(before)
+            reasons.append(untraceable.reason)
+            continue
+        if is_whole and _may_have_states(owner):
+            planned += _plan_states(owner, inputs, context)
+    return _Planned(planned, reasons)
 
 
 def _plan_states(graph: Graph, inputs: tuple[Variable, ...], context: _Context) -> Iterator[PlannedCluster[Task]]:
@@ -204,6 +270,9 @@ class _Trace:
         pending = list(range(len(self.outputs)))
         while True:
             prepare(rest, self.context.manager)
+            if any(node.has_subgraphs for node in rest.nodes):
+                use_plan_form(rest)
+                prepare_bodies(rest, self.context.manager)
             cut = cut_known(rest, ahead=True)
             if cut.eager:
                 raise Untraceable(f"{cut.eager[0].op_type} needs types that are known only when it runs")
@@ -292,11 +361,11 @@ class _Trace:
         for value in (*(data.output for data in graph.inputs), *graph.outputs):
             if not has_memory(value.desc):
                 raise Untraceable(f'the type of "{value.name}" is not known')
-        whole = optimize(split(graph, context.manager), context.manager)
+        whole = _optimize(graph, context.manager)
         shapes = self._bind_states(whole) if self.has_states else [value.desc.static_shape for value in whole.outputs]
         names = output_names(whole)
         inputs = tuple(self._variables[data.output.name] for data in whole.inputs)
-        for node in whole.nodes:
+        for node in (node for part in flattened_graphs(whole) for node in part.nodes):
             if node.engine in (Engine.HOST_CPU, Engine.HCCL):
                 raise Untraceable(f"{node.op_type} runs on {node.engine.value}")
         emitted = emit_symbolic(whole, context.kept, context.weights, context.manager)
@@ -338,6 +407,16 @@ class _Trace:
         ports = sum(state.parts for state in self.states)
         shapes[-ports:] = [(bound.rows,)] * ports
         return shapes
+
+
+def _optimize(graph: Graph, manager: PassManager) -> Graph:
+    """Take a graph and its bodies through the stages split and optimize."""
+    whole = optimize(split(graph, manager), manager)
+    for node in whole.nodes_of("If", "Loop"):
+        for name, body in node.attrs.items():
+            if isinstance(body, Graph):
+                node.attrs[name] = _optimize(body, manager)
+    return whole
 
 
 def _may_have_states(graph: Graph) -> bool:

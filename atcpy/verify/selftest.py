@@ -149,6 +149,14 @@ CASES: tuple[str, ...] = (
            coefficients = [0.5,-0.5,0.25,0.75,-0.25,-1.0], rho = [0.1,-0.2,0.3], prob_a = [-1.0,-1.5,-0.5],
            prob_b = [0.1,0.0,-0.1]>(x) }""",
     "19 (float[1,3,6,6] x, float[1,18,4,4] o) => (float[1,2,4,4] y) <float[2,3,3,3] w> { y = DeformConv(x, w, o) }",
+    """(float[4,7] x) => (float[4,7] y)
+       { m = ReduceMean<keepdims = 0>(x)  z = Constant<value_float = 0.0>()  c = Greater(m, z)
+         y = If(c) <then_branch = t () => (float[4,7] a) { a = Relu(x) },
+                    else_branch = e () => (float[4,7] b) { b = Neg(x) }> }""",
+    """(float[4,7] x) => (float[4,7] y)
+       { n = Constant<value_int = 3>()
+         y = Loop(n, , x) <body = b (int64 i, bool c, float[4,7] v) => (bool d, float[4,7] w)
+           { d = Identity(c)  f = Cast<to = 1>(i)  w = Add(v, f) }> }""",
     # Draws that can have one result only.
     "(float[3,4] x) => (float[3,4] y) { y = RandomUniformLike<low = 2.0, high = 2.0>(x) }",
     """(float[2,2] x) => (int32[2,5] y)

@@ -245,15 +245,21 @@ def test_values_that_break_a_rule_name_the_node_and_leave_the_session_usable(tex
         assert caught.value.where.node
 
 
-def test_a_loop_without_end_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("is_planned", [True, False])
+def test_a_loop_without_end_is_stopped(monkeypatch: pytest.MonkeyPatch, is_planned: bool) -> None:
+    """By C in a plan; by Python where the shape of what is carried is not known, which keeps a Loop out of plans."""
     monkeypatch.setattr("atcpy.runtime.control.MAX_ITERATIONS", 50)
+    kind, body = ("float[2]", "vo = Neg(v)") if is_planned else ("float[n]", "vo = Concat<axis = 0>(v, x)")
     text = (
-        "m (float[2] x) => (float[2] y) { c = Constant<value = bool {1}>() y = Loop(, c, x)"
-        "<body = b (int64 i, bool ci, float[2] v) => (bool co, float[2] vo) { co = Identity(ci) vo = Neg(v) }> }"
+        f"m (float[2] x, int64 n) => ({kind} y) {{ c = Constant<value = bool {{1}}>() y = Loop(n, c, x)"
+        f"<body = b (int64 i, bool ci, {kind} v) => (bool co, {kind} vo) {{ co = Identity(ci) {body} }}> }}"
     )
-    session = InferenceSession(package(text))
-    with pytest.raises(AtcError, match="50 iterations"):
-        session.run(None, {"x": np.zeros(2, np.float32)})
+    session, x = InferenceSession(package(text)), np.ones(2, np.float32)
+    limit = 1_000_000 if is_planned else 50
+    with pytest.raises(AtcError, match=f"D0001: .* {limit} iterations"):
+        session.run(None, {"x": x, "n": np.array(2**31 - 1)})  # as good as no trip count
+    [y] = session.run(None, {"x": x, "n": np.array(limit + 10)})
+    assert y.sum() == (2 if is_planned else 2 * (limit + 11)), "a trip count may be larger"
 
 
 def test_elements_that_decide_sizes_count_in_each_run() -> None:

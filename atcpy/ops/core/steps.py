@@ -1,7 +1,8 @@
 """The steps of a graph whose shapes are not all known before it runs.
 
-Control flow and nodes of the host run one by one; everything between them is a cluster, which is planned as a whole.
-Compiler and runtime find the same steps in the same graph, so that a package has to name only their numbers.
+Nodes of the host run one by one, and control flow that is not marked `IN_PLAN`; everything between them is a cluster,
+which is planned as a whole. Compiler and runtime find the same steps in the same graph, so that a package has to name
+only their numbers.
 """
 
 from __future__ import annotations
@@ -32,22 +33,24 @@ class Cluster:
 Step = Cluster | Node
 
 
-def find_steps(graph: Graph) -> list[Step]:
-    """Return the steps of a graph in the order in which they run. A graph without control flow and nodes of the host
-    is one cluster with the inputs and outputs of the graph; the nodes of other clusters run as early as they can.
+def find_steps(graph: Graph, *, in_plans: bool = True) -> list[Step]:
+    """Return the steps of a graph in the order in which they run. A graph of which nothing runs alone is one cluster
+    with the inputs and outputs of the graph; the nodes of other clusters run as early as they can. If not `in_plans`,
+    all control flow runs node by node.
     """
     nodes = [node for node in graph.nodes if not node.is_structural]
-    levels = _levels(nodes)
-    if all(level == 0 for level in levels.values()) and not any(map(_runs_alone, nodes)):
+    alone = frozenset(node for node in nodes if _runs_alone(node, in_plans=in_plans))
+    levels = _levels(nodes, alone)
+    if all(level == 0 for level in levels.values()) and not alone:
         return [Cluster(tuple(nodes), tuple(node.output for node in graph.inputs), tuple(graph.outputs), is_whole=True)]
     groups: list[tuple[list[Node], list[Node]]] = [([], []) for _ in range(max(levels.values(), default=0) + 1)]
     for node in nodes:
-        groups[levels[node]][_runs_alone(node)].append(node)
+        groups[levels[node]][node in alone].append(node)
     steps: list[Step] = []
-    for planned, alone in groups:
+    for planned, single in groups:
         if planned:
             steps.append(_cluster(planned))
-        steps += alone
+        steps += single
     return steps
 
 
@@ -61,19 +64,20 @@ def cluster_graph(graph: Graph, cluster: Cluster) -> Graph:
     return part
 
 
+IN_PLAN: Final = "in_plan"  # 1 in the nodes of control flow that are part of their cluster's plan
 _CONTROL_FLOW: Final = frozenset({"If", "Loop", "Scan", "SequenceMap"})  # other bodies become part of what is around
 _INPUT_ATTRS: Final = frozenset({"default", "shape_range"})
 
 
-def _levels(nodes: list[Node]) -> dict[Node, int]:
+def _levels(nodes: list[Node], alone: frozenset[Node]) -> dict[Node, int]:
     """The number of the group of each node: a cluster, and the nodes that run one by one after it."""
     levels: dict[Node, int] = {}
     data_dependent: list[int] = [0]
     for node in nodes:
         producers = [value.producer for value in node.operands if value.producer in levels]
-        alone = _runs_alone(node)
-        level = max((levels[other] + (_runs_alone(other) and not alone) for other in producers), default=0)
-        if _depends_on_data(node):
+        is_alone = node in alone
+        level = max((levels[other] + (other in alone and not is_alone) for other in producers), default=0)
+        if not is_alone and _depends_on_data(node):
             data_dependent += [0] * (level + 1 - len(data_dependent))
             while data_dependent[level] == MAX_DATA_DEPENDENT:
                 level += 1
@@ -83,13 +87,14 @@ def _levels(nodes: list[Node]) -> dict[Node, int]:
     return levels
 
 
-def _runs_alone(node: Node) -> bool:
-    return node.op_type in _CONTROL_FLOW or node.engine is Engine.HOST_CPU
+def _runs_alone(node: Node, *, in_plans: bool) -> bool:
+    is_in_plan = in_plans and node.attrs.get(IN_PLAN) == 1
+    return (node.op_type in _CONTROL_FLOW and not is_in_plan) or node.engine is Engine.HOST_CPU
 
 
 def _depends_on_data(node: Node) -> bool:
     opdef = find_opdef(node)
-    return opdef is not None and opdef.bound is not None and not _runs_alone(node)
+    return opdef is not None and opdef.bound is not None
 
 
 def _cluster(nodes: list[Node]) -> Cluster:

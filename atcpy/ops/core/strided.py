@@ -73,6 +73,12 @@ def copy_whole(src: Value, dst: Value) -> Iterator[KernelCall]:
         yield from copy_calls(src, dst, [dst.desc.elements], [1], [1])
 
 
+def copy_bytes(src: Value, dst: Value) -> KernelCall:
+    """dst = src, byte by byte: elements may be narrower than one, and the types may differ."""
+    line: dict[str, ParamValue] = {"rank": 1, "dims": [src.desc.nbytes], "src_strides": [1], "dst_strides": [1]}
+    return KernelCall("strided_copy", (src,), (dst,), {**line, "item": 1})
+
+
 def _launches(
     dst: Value,
     dims: Sequence[int],

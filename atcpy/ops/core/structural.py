@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from atcpy.ir import Engine, Node, TensorDesc
-from atcpy.ops.core.opdef import KernelCall, Known, OpDef, ParamValue, Trait, always, register_operator
+from atcpy.ops.core.opdef import KernelCall, Known, OpDef, Trait, always, register_operator
+from atcpy.ops.core.strided import copy_bytes
 
 
 def keep_desc(node: Node, known: Known) -> Sequence[TensorDesc]:
@@ -43,10 +44,7 @@ def lower_transdata(node: Node) -> Iterable[KernelCall]:
 
 def lower_tensor_move(node: Node) -> Iterable[KernelCall]:
     """A copy, for an output that is an input, a constant or another output as well."""
-    src, dst = node.operand(0), node.output
-    # As bytes: elements may be narrower than one.
-    line: dict[str, ParamValue] = {"rank": 1, "dims": [dst.desc.nbytes], "src_strides": [1], "dst_strides": [1]}
-    yield KernelCall("strided_copy", (src,), (dst,), {**line, "item": 1})
+    yield copy_bytes(node.operand(0), node.output)
 
 
 for _name in ("Data", "Const", "NetOutput", "PlaceHolder", "End"):

@@ -6,10 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from atcpy.ir import Graph, MemoryPlan, Region, Slot, Value, Weight
-from atcpy.ir.symbolic import same_shape
-from atcpy.ops import find_opdef
 from atcpy.options import CompileOptions
-from atcpy.passes.compile.lower import Launch
+from atcpy.passes.compile.lower import Launch, overwritten
 from atcpy.passes.compile.plan_memory import Block, align, plan_memory
 
 
@@ -153,32 +151,30 @@ class BufferAssignment:
                     last_use[self._root(value)] = number
         for number, launch in enumerate(launches):
             for value in launch.call.dst:
-                if value in self._buffers:
+                root = self._root(value)
+                if root in self._buffers:
                     continue
                 buffer = self._in_place(launch, value, number, last_use)
                 if buffer is None:
-                    block = Block(align(value.desc.nbytes), number, number)
-                    buffer = Buffer(Region.ARENA, value.desc.nbytes, block=block)
+                    block = Block(align(root.desc.nbytes), number, number)
+                    buffer = Buffer(Region.ARENA, root.desc.nbytes, block=block)
                     self._arena.append((buffer, block))
                 assert buffer.block is not None
-                buffer.block.last = max(buffer.block.last, last_use[value])
-                self._buffers[value] = buffer
-                buffer.values.append((number, value))
+                buffer.block.last = max(buffer.block.last, last_use[root])
+                self._buffers[root] = buffer
+                buffer.values.append((number, root))
 
     def _in_place(self, launch: Launch, value: Value, number: int, last_use: dict[Value, int]) -> Buffer | None:
         """Return the buffer of an input that is last used here and that the kernel may overwrite with its result."""
-        opdef = find_opdef(launch.node)
-        if opdef is None or len(launch.call.dst) != 1 or launch.node.outputs != [value]:
-            return None
-        for index in opdef.inplace:
-            source = launch.node.input(index)
-            if source is None or not same_shape(source.desc.memory_shape, value.desc.memory_shape):
-                continue
+        for source in overwritten(launch, value):
             root = self._root(source)
             buffer = self._buffers.get(root)
             alone = sum(1 for operand in launch.call.src if operand is not None and self._root(operand) is root) == 1
-            same_item = source.desc.dtype.bits == value.desc.dtype.bits
-            ends = buffer is not None and buffer.block is not None and last_use[root] == number == buffer.block.last
-            if ends and alone and same_item:
+            if (
+                buffer is not None
+                and buffer.block is not None
+                and last_use[root] == number == buffer.block.last
+                and alone
+            ):
                 return buffer
         return None

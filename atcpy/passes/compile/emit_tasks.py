@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
+from itertools import accumulate, pairwise
+from typing import Final
 
 from atcpy.ir import (
     CompiledModel,
     DType,
-    Engine,
     Format,
     FormatKind,
     Graph,
@@ -29,11 +29,12 @@ from atcpy.ir.decisions import ALLREDUCE_FUSION
 from atcpy.kernels.record import HOST_FAMILY
 from atcpy.kernels.symbolic_program import BlockSize
 from atcpy.kernels.table import pack_params, slot_patches, split_symbolic
-from atcpy.ops import is_view
+from atcpy.ops.core.plan_loop import flattened_graphs
 from atcpy.options import Stage
 from atcpy.passes.compile.assign_streams import assign_streams
 from atcpy.passes.compile.buffer_assignment import BufferAssignment, LoweredGraph
-from atcpy.passes.compile.lower import Launch, lower
+from atcpy.passes.compile.flatten import FlatGraph, flatten
+from atcpy.passes.compile.lower import Border, Launch
 from atcpy.passes.pass_manager import PassManager
 from atcpy.passes.phase import Phase
 
@@ -56,9 +57,9 @@ def emit(graph: Graph, identity: Identity, manager: PassManager, layout: WeightL
     """Lower a graph whose formats are chosen, run the passes of the stage, plan its memory and list its tasks. Its
     constants are added to `layout`.
     """
-    launches, roots = _lower(graph)
+    flat = flatten(graph)
     weights = layout.add(_constants(graph))
-    buffers, lowered = _assign_buffers(graph, launches, weights, roots, manager)
+    buffers, lowered = _assign_buffers(graph, flat.launches, weights, flat.roots, manager)
     memory = buffers.plan(reuse=manager.options.compile.reuse_memory)
     position = {node: index for index, node in enumerate(graph.nodes)}
     launched = (launch for launch in lowered if launch is not None)
@@ -79,13 +80,14 @@ def emit_symbolic(graph: Graph, kept: Mapping[str, int], weights: WeightLayout, 
     """List the tasks of a graph whose sizes are symbolic. `kept` are the nodes of the graph that the package keeps, by
     name; `weights` gets the constants that the tasks read.
     """
-    launches, roots = _lower(graph)
-    launches = _without_unread_shapes(launches, graph, roots)
+    flat = flatten(graph)
+    launches = _without_unread_shapes(flat, graph)
     of_graph = weights.add(_constants(graph))
-    buffers, lowered = _assign_buffers(graph, launches, of_graph, roots, manager)
+    buffers, lowered = _assign_buffers(graph, launches, of_graph, flat.roots, manager)
     blocks = buffers.number_blocks()
-    before = list(accumulate((launch is not None for launch in lowered), initial=0))  # tasks before each launch
-    tasks = [_symbolic_task(launch, kept, buffers) for launch in lowered if launch is not None]
+    is_task = [launch is not None and launch.border is None for launch in lowered]
+    before = list(accumulate(is_task, initial=0))  # tasks before each launch
+    tasks = [_symbolic_task(launch, owner, kept, buffers) for launch, owner in _with_owners(lowered)]
     sizes = []
     for block in blocks:
         first = min(before[block.first], len(tasks) - 1)
@@ -93,26 +95,49 @@ def emit_symbolic(graph: Graph, kept: Mapping[str, int], weights: WeightLayout, 
     return SymbolicTasks(tuple(tasks), tuple(sizes))
 
 
-def _without_unread_shapes(launches: list[Launch], graph: Graph, roots: Mapping[Value, Value]) -> list[Launch]:
+def _without_unread_shapes(flat: FlatGraph, graph: Graph) -> list[Launch]:
     """Leave out ShapeValues that no kernel reads: they gave the compiler the shape of a result."""
-    read = {roots.get(value, value) for launch in launches for value in launch.call.src if value is not None}
+    roots = flat.roots
+    read = {roots.get(value, value) for launch in flat.launches for value in launch.call.src if value is not None}
     read.update(roots.get(value, value) for value in graph.outputs)
-    return [launch for launch in launches if launch.node.op_type != "ShapeValue" or launch.node.output in read]
+    return [launch for launch in flat.launches if launch.node.op_type != "ShapeValue" or launch.node.output in read]
 
 
-def _symbolic_task(launch: Launch, kept: Mapping[str, int], buffers: BufferAssignment) -> Task:
+def _with_owners(launches: Sequence[Launch | None]) -> Iterator[tuple[Launch, Node]]:
+    """Yield the launches that are tasks, each with its node, or that in whose bodies it is. If and Loop get the numbers
+    of the tasks that they run.
+    """
+    tasks: list[tuple[Launch, Node]] = []
+    outer: list[tuple[int, list[int]]] = []  # If and Loop around a launch: their task, and the first of each body
+    for launch in launches:
+        if launch is None:
+            continue
+        if launch.border is None:
+            tasks.append((launch, tasks[outer[0][0]][1] if outer else launch.node))
+            if launch.call.family in _CONTROL:
+                outer.append((len(tasks) - 1, [len(tasks)]))
+            continue
+        number, begins = outer[-1]
+        begins.append(len(tasks))
+        if launch.border is Border.END:
+            outer.pop()
+            begin, owner = tasks[number]
+            counts = (end - first for first, end in pairwise(begins))
+            params = dict(zip(_CONTROL[begin.call.family], counts, strict=True))
+            tasks[number] = replace(begin, call=replace(begin.call, params={**begin.call.params, **params})), owner
+    return iter(tasks)
+
+
+# The families of control flow, and the arguments that count the tasks of each body.
+_CONTROL: Final = {"if": ("then_tasks", "else_tasks"), "loop": ("body_tasks",)}
+
+
+def _symbolic_task(launch: Launch, owner: Node, kept: Mapping[str, int], buffers: BufferAssignment) -> Task:
     params, patches = split_symbolic(launch.call.family, launch.call.params)
-    node = launch.node
-    index = next((kept[name] for name in (*node.sources, node.name) if name in kept), 0)
+    names = (*launch.node.sources, launch.node.name, *owner.sources, owner.name)
+    index = next((kept[name] for name in names if name in kept), 0)
     task = _task(replace(launch, call=replace(launch.call, params=params)), index, buffers)
     return replace(task, patches=(*patches, *slot_patches((*task.src, *task.dst))))
-
-
-def _lower(graph: Graph) -> tuple[list[Launch], dict[Value, Value]]:
-    """The launches of a graph, and the value whose memory each view shows."""
-    roots = _view_roots(graph)
-    _copy_shared_outputs(graph, roots)
-    return lower(graph), roots
 
 
 def _assign_buffers(
@@ -130,7 +155,7 @@ def _assign_buffers(
 
 
 def _constants(graph: Graph) -> Iterable[Node]:
-    return (node for node in graph.nodes if node.op_type == "Const")
+    return (node for part in flattened_graphs(graph) for node in part.nodes_of("Const"))
 
 
 def keep_unknown(
@@ -189,33 +214,6 @@ def output_names(graph: Graph) -> tuple[str, ...]:
 
 def _outputs(graph: Graph) -> tuple[Port, ...]:
     return tuple(Port(name, value.desc) for name, value in zip(output_names(graph), graph.outputs, strict=True))
-
-
-def _view_roots(graph: Graph) -> dict[Value, Value]:
-    """Map each view to the value whose memory it shows, through chains of views."""
-    roots: dict[Value, Value] = {}
-    for node in graph.nodes:
-        if is_view(node):
-            roots[node.output] = roots.get(node.operand(0), node.operand(0))
-    return roots
-
-
-def _copy_shared_outputs(graph: Graph, roots: dict[Value, Value]) -> None:
-    """Give each output memory of its own: a TensorMove copies what is an input, a constant, a view of another size or
-    an output already.
-    """
-    taken: set[Value] = set()
-    net_output = graph.net_output
-    for index, value in enumerate(net_output.operands):
-        root = roots.get(value, value)
-        shared = root in taken or root.producer.is_source
-        if shared or root.desc.nbytes != value.desc.nbytes:
-            move = graph.append("TensorMove", [value], name=f"{value.name}_copy", before=net_output)
-            move.output.desc = value.desc
-            move.passes, move.engine = ("OutputCopyPass",), Engine.VECTOR
-            graph.set_input(net_output, index, move.output)
-        else:
-            taken.add(root)
 
 
 class WeightLayout:

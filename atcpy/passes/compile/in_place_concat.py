@@ -14,10 +14,9 @@ first part to its last reader.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from itertools import groupby
-from math import prod
 from typing import NamedTuple
 
 import numpy as np
@@ -26,11 +25,11 @@ from atcpy.ir import Engine, Graph, PassRecord, Region, Reject, Value
 from atcpy.ir.symbolic import example, same
 from atcpy.ir.tensor import Array
 from atcpy.ops import Trait, has_trait
-from atcpy.ops.core.opdef import KernelCall, ParamValue
+from atcpy.ops.core.opdef import KernelCall
 from atcpy.passes.base import graph_pass
 from atcpy.passes.compile.access_intervals import Access, AccessIntervals, can_share
 from atcpy.passes.compile.buffer_assignment import Buffer, LoweredGraph
-from atcpy.passes.compile.lower import Launch
+from atcpy.passes.compile.lower import Launch, Run, ints_param, run_of
 from atcpy.passes.compile.plan_memory import Block
 from atcpy.passes.phase import Phase
 
@@ -60,7 +59,7 @@ def _remove_copies(record: PassRecord, lowered: LoweredGraph, traits: Trait) -> 
         for number, launch in enumerate(lowered.launches)
         if launch is not None and has_trait(launch.node, traits) and _is_copy(launch.call)
     ]
-    runs = {number: run for number, launch in copies if (run := _run_of(launch)) is not None}
+    runs = {number: run for number, launch in copies if (run := run_of(launch)) is not None}
     memory = _Memory(lowered, runs) if runs else None
     launches = Counter(launch.node for launch in lowered.launches if launch is not None) if runs else Counter()
     for node, group in groupby(copies, key=lambda copy: copy[1].node):
@@ -85,45 +84,11 @@ def _remove_copies(record: PassRecord, lowered: LoweredGraph, traits: Trait) -> 
             memory.narrow(number, run)
 
 
-class _Run(NamedTuple):
-    """A contiguous copy: its first byte in each operand, and the number of bytes."""
-
-    read: int
-    written: int
-    nbytes: int
-
-
 def _is_copy(call: KernelCall) -> bool:
     """Whether each element of the source is copied once."""
     if call.family != "strided_copy" or not call.src:
         return False
-    return all(_ints(call.params, "src_strides"))
-
-
-def _run_of(launch: Launch) -> _Run | None:
-    """The range that a copy or a fill writes, if it is contiguous."""
-    call, params = launch.call, launch.call.params
-    if launch.run is not None:
-        return _Run(*launch.run)
-    if call.family != "strided_copy":
-        return None
-    read, written = _ints(params, "src_strides"), _ints(params, "dst_strides")
-    if len(written) > 1 or any(stride != 1 for stride in (*(read if call.src else ()), *written)):
-        return None
-    item, offsets = _int(params, "item"), (_int(params, "src_offset"), _int(params, "dst_offset"))
-    return _Run(offsets[0] * item, offsets[1] * item, prod(_ints(params, "dims")) * item)
-
-
-def _int(params: Mapping[str, ParamValue], name: str) -> int:
-    value = params.get(name, 0)
-    assert isinstance(value, int)
-    return value
-
-
-def _ints(params: Mapping[str, ParamValue], name: str) -> Sequence[int]:
-    value = params.get(name, ())
-    assert isinstance(value, tuple | list)
-    return value
+    return all(ints_param(call.params, "src_strides"))
 
 
 class _Copy(NamedTuple):
@@ -141,7 +106,7 @@ class _Copy(NamedTuple):
 class _Memory:
     """The buffers that copies connect, the accesses to each, and the bytes of the arena in use at each launch."""
 
-    def __init__(self, lowered: LoweredGraph, runs: Mapping[int, _Run]) -> None:
+    def __init__(self, lowered: LoweredGraph, runs: Mapping[int, Run]) -> None:
         self._launches, self._buffers = lowered.launches, lowered.buffers
         self._alive = _bytes_alive(lowered.buffers.blocks(), len(lowered.launches))
         self._peak = int(self._alive.max(initial=0))
@@ -169,7 +134,7 @@ class _Memory:
         for number, launch in enumerate(self._launches):
             if launch is None:
                 continue
-            run = _run_of(launch)
+            run = run_of(launch)
             for values, writes in ((launch.call.src, False), (launch.call.dst, True)):
                 for value in values:
                     found = None if value is None else self._buffers.find(value)
@@ -181,7 +146,7 @@ class _Memory:
                         first, nbytes = first + (run.written if writes else run.read), run.nbytes
                     accesses.add((Access(number, first, first + nbytes, writes),))
 
-    def join(self, number: int, run: _Run) -> Reject | None:
+    def join(self, number: int, run: Run) -> Reject | None:
         """Place one side of a copy within the other and remove the copy, or return why that cannot be."""
         launch = self._launch(number)
         (source, read), (target, written) = map(self._locate, _operands(launch))
@@ -265,7 +230,7 @@ class _Memory:
         self._removed.add(copy.number)
         self._launches[copy.number] = None
 
-    def narrow(self, number: int, run: _Run) -> None:
+    def narrow(self, number: int, run: Run) -> None:
         """Restrict a remaining copy to the bytes that it reads and writes, if both operands lie in one buffer now."""
         launch = self._launches[number]
         if launch is None or len({self._locate(value)[0] for value in _operands(launch)}) > 1:

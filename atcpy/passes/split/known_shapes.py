@@ -17,7 +17,9 @@ from atcpy.ir.specialization import Counted, Rest
 from atcpy.kernels import _kernels
 from atcpy.ops import Trait, find_opdef, has_trait
 from atcpy.ops.core.reference import MAX_DATA_ELEMENTS
+from atcpy.ops.core.steps import IN_PLAN
 from atcpy.passes.split.assign_engines import choose_engine
+from atcpy.passes.split.plan_control_flow import fits_plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +168,11 @@ class _Cut:
 
 
 def _runs_in_plan(node: Node) -> bool:
-    return not node.has_subgraphs and all(has_memory(value.desc) for value in node.outputs) and _fits_record(node)
+    if not all(has_memory(value.desc) for value in node.outputs):
+        return False
+    if node.has_subgraphs:
+        return node.attrs.get(IN_PLAN) == 1 and fits_plan(node, _runs_in_plan)
+    return _fits_record(node)
 
 
 def _is_counted(node: Node) -> bool:
