@@ -200,9 +200,9 @@ def _plan_variants(graph: Graph, context: _Context, *, dims_agree: bool, has_sta
 
 
 def _special_sizes(symbols: Symbols) -> list[dict[str, int]]:
-    """Dims of size 1, and empty ones that are no batches: a few of them at a time."""
+    """Dims of size 1, and empty ones that are no batches, where they may be so small: a few of them at a time."""
     dims = [source for source in symbols.sources if source.name in symbols.open_dims]
-    choices = [[None, 1] if dim.index == 0 else [None, 1, 0] for dim in dims]
+    choices = [[None, *_small_sizes(dim, *symbols.open_dims[dim.name])] for dim in dims]
     if len(choices) > _MAX_SPECIAL_DIMS:
         choices[_MAX_SPECIAL_DIMS:] = [[None]] * (len(choices) - _MAX_SPECIAL_DIMS)
     found = [
@@ -210,6 +210,11 @@ def _special_sizes(symbols: Symbols) -> list[dict[str, int]]:
         for sizes in product(*choices)
     ]
     return sorted((sizes for sizes in found if sizes), key=lambda sizes: (len(sizes), list(sizes.values()).count(0)))
+
+
+def _small_sizes(dim: Symbol, low: int, high: int) -> list[int]:
+    sizes = (1,) if dim.index == 0 else (1, 0)
+    return [size for size in sizes if low <= size <= high]
 
 
 def _trace(graph: Graph, fixed: Mapping[str, int], context: _Context, *, dims_agree: bool, has_states: bool) -> _Trace:

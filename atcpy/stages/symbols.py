@@ -56,7 +56,8 @@ class Symbols:
     symbols: list[int] = field(default_factory=list)
     ranges: list[tuple[int, int]] = field(default_factory=list)
     sizes: dict[str, int] = field(default_factory=dict)
-    open_dims: list[str] = field(default_factory=list)  # those that are not the same as others
+    # The dims that are not the same as others, with their least and largest sizes.
+    open_dims: dict[str, tuple[int, int]] = field(default_factory=dict)
     guards: list[Guard] = field(default_factory=list)
     _new_guards: int = 0  # the first that `take_guards` has not returned
     _batch_examples: Iterator[int] = field(default_factory=lambda: iter(_BATCH_EXAMPLES))
@@ -72,15 +73,16 @@ class Symbols:
                 continue
             low, high = bounds[2 * axis : 2 * axis + 2] if bounds else (0, -1)
             if dim.name not in self.sizes:
-                self._add_dim(Symbol(dim.name, variable, axis), max(low, 1), MAX_DIM if high < 0 else high)
+                self._add_dim(Symbol(dim.name, variable, axis), low, MAX_DIM if high < 0 else high)
             elif not agree:
                 self._add_twin(Symbol(f"{dim.name} of {variable}.{axis}", variable, axis), dim.name)
 
-    def _add_dim(self, source: Symbol, low: int, high: int) -> None:
+    def _add_dim(self, source: Symbol, least: int, high: int) -> None:
+        low = max(least, 1)
         size = next(self._batch_examples if source.index == 0 else self._size_examples, None)
         if size is None or low > high:
             raise Untraceable("there are too many open dims")
-        self.open_dims.append(source.name)
+        self.open_dims[source.name] = least, high
         symbol = self._add(source, (low, high), min(max(size, low), high), (0, MAX_DIM))
         if source.name in self.fixed:
             self._define(source.name, symbol, self.fixed[source.name])

@@ -267,6 +267,14 @@ def test_bounds_of_dims_are_those_of_the_plan() -> None:
     assert session.shape_cache is not None and session.shape_cache.misses == 0
 
 
+@pytest.mark.parametrize(("bounds", "variants"), [("x:1~8,-1,8", 2), ("x:1~8,0~9,8", 2), ("x:1~8,1~9,8", 1)])
+def test_no_plan_is_for_sizes_outside_the_bounds(bounds: str, variants: int) -> None:
+    """Dims of size 0 get a plan of their own, unless they cannot have it."""
+    text = "m (float[b,s,8] x) => (float[b,s,s] z) { t = Transpose<perm=[0,2,1]>(x) z = MatMul(x, t) }"
+    _, report = compile_model(model(text), convert_options({"input_shape": bounds}))
+    assert [len(plans) for plans in report.plans] == [variants]
+
+
 def test_dims_of_one_name_are_one_symbol() -> None:
     compiled, _ = compile_model(
         model("m (float[n,3] x, float[3,n] y) => (float[n,n] z) { z = MatMul(x, y) }"), convert_options({})
