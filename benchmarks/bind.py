@@ -40,8 +40,10 @@ def with_ops(n: int) -> tuple[Blob, bytes]:
     return replace(EMPTY, instrs=[*EMPTY.instrs, *instrs]), b""
 
 
-def with_tasks(n: int, *, blocks: int, live: int = 4) -> tuple[Blob, bytes]:
-    """A chain of n unary tasks with three patches each, and blocks of various lifetimes; the tasks use the first."""
+def with_tasks(n: int, *, blocks: int, live: int = 4, placed: bool = False) -> tuple[Blob, bytes]:
+    """A chain of n unary tasks with three patches each, and blocks of various lifetimes; the tasks use the first. The
+    blocks are `placed` by the plan, or by each instance.
+    """
     params = table.pack_params("unary", {"op": "Abs"})
     slot = Slot(Region.ARENA, 0, 0, F32, 0)
     records = table.pack_task("unary", [slot], [slot], params) * n
@@ -51,7 +53,9 @@ def with_tasks(n: int, *, blocks: int, live: int = 4) -> tuple[Blob, bytes]:
         for offset, value in ((bytes_of(0), BYTES), (bytes_of(1), BYTES), (PARAMS_AT, N))
     ]
     lifetimes = [(BYTES, i % n, min(i % n + live, n - 1)) for i in range(blocks)]
-    return replace(EMPTY, patches=patches, blocks=[(BYTES, 0, n - 1), *lifetimes], n_tasks=n), records
+    placements = [(4096 * number, 4096) for number in range(blocks + 1)] if placed else []
+    blob = replace(EMPTY, patches=patches, blocks=[(BYTES, 0, n - 1), *lifetimes], placements=placements, n_tasks=n)
+    return blob, records
 
 
 def slope(small: tuple[Blob, bytes], large: tuple[Blob, bytes], parts: int) -> float:
@@ -63,6 +67,8 @@ def main() -> None:
     """Print the figures."""
     print(f"a program op  {slope(with_ops(0), with_ops(8000), 8000):7.1f} ns")
     print(f"a block       {slope(with_tasks(300, blocks=0), with_tasks(300, blocks=300), 300):7.1f} ns")
+    placed = [with_tasks(300, blocks=blocks, placed=True) for blocks in (0, 300)]
+    print(f"a placed block{slope(*placed, 300):7.1f} ns")
     print(f"a task        {slope(with_tasks(30, blocks=0), with_tasks(530, blocks=0), 500):7.1f} ns")
 
 

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from math import gcd, inf
+from math import gcd, inf, isnan
 from typing import Final, cast
 
 Monomial = tuple[int, ...]  # the atoms of a product, in ascending order
@@ -153,6 +153,19 @@ class Tracer:
             else:
                 low += coefficient * reach
         return low, high
+
+    def upper_bounds(self, sizes: Iterable[int], open_from: int) -> list[float]:
+        """Return the largest value that each size can have, or `inf`. A symbol whose range reaches `open_from` has no
+        largest value. Bounds may be larger than necessary where a symbol occurs more than once.
+        """
+        bounded = Tracer()
+        for atom in self.atoms:  # with what guards have taught about symbols since the atom was added
+            low, high = atom.low, atom.high if atom.high < open_from else inf
+            if atom.op is not None:
+                low, high = bounded._result_range(atom.op, *atom.operands)
+            bounded.atoms.append(replace(atom, low=low, high=high))
+        highest = (bounded.range(terms_of(size))[1] for size in sizes)
+        return [inf if isnan(high) else high for high in highest]
 
     def compare(self, terms: Terms, relation: str) -> bool:
         """Answer `polynomial relation 0`, by a guard if the ranges do not decide it."""

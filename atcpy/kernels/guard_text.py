@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Sequence
 
-from atcpy.kernels.symbolic_program import OPS, VERSION
+from atcpy.kernels.symbolic_program import HEADER_BYTES, OPS, read_counts
 from atcpy.sizes import MAX_DIM
 
 # A sum of products of named sizes, by the names in ascending order.
@@ -28,17 +28,18 @@ def guard_texts(program: bytes, names: Sequence[str]) -> list[str]:
 
 
 def _guards(program: bytes, names: Sequence[str]) -> Iterator[str]:
-    version, symbols, constants, instructions, guards, *_ = struct.unpack_from("<10I", program)
-    if version != VERSION or symbols != len(names):
-        raise ValueError(f"its program has version {version} and {symbols} symbols")
-    at = 40 + 16 * symbols  # behind the ranges of the symbols
+    counts = read_counts(program)
+    if counts.symbols != len(names):
+        raise ValueError(f"its program has {counts.symbols} symbols")
+    at = HEADER_BYTES + 16 * counts.symbols  # behind the ranges of the symbols
     slots: list[_Polynomial] = [{(name,): 1} for name in names]
-    slots += [{(): number} if number else {} for number in struct.unpack_from(f"<{constants}q", program, at)]
-    at += 8 * constants
-    of_guards = [struct.unpack_from("<2I", program, at + 16 * instructions + 8 * number)[0] for number in range(guards)]
+    slots += [{(): number} if number else {} for number in struct.unpack_from(f"<{counts.constants}q", program, at)]
+    at += 8 * counts.constants
+    end = at + 16 * counts.instructions
+    of_guards = [struct.unpack_from("<2I", program, end + 8 * number)[0] for number in range(counts.guards)]
     relations: dict[int, tuple[str, _Polynomial]] = {}
     for number in range(
-        min(instructions, max(of_guards, default=0) + 1 - len(slots))
+        min(counts.instructions, max(of_guards, default=0) + 1 - len(slots))
     ):  # others are for tasks and memory
         op, *operands = struct.unpack_from("<4I", program, at + 16 * number)
         name, values = OPS[op], [slots[operand] for operand in operands]

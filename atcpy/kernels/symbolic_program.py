@@ -9,12 +9,13 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from atcpy.errors import InternalError
 from atcpy.ir.compiled import Task
 from atcpy.ir.symbolic import Guard, Op, Terms, Tracer, terms_of
 
-VERSION = 1
+VERSION = 2
 OPS = (
     "ADD", "SUB", "MUL", "FDIV", "CDIV", "MOD", "MIN", "MAX", "ALIGN64",
     "EQ", "NE", "LT", "LE", "AND", "OR", "NOT", "SELECT", "SCALE_F32",
@@ -32,6 +33,34 @@ class BlockSize:
     nbytes: int
     first: int
     last: int
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where a block lies in the arena at all sizes, and the most bytes that it has."""
+
+    offset: int
+    max_nbytes: int
+
+
+class Counts(NamedTuple):
+    """The header of a program: its version, and how many parts of each kind follow."""
+
+    version: int
+    symbols: int
+    constants: int
+    instructions: int
+    guards: int
+    patches: int
+    blocks: int
+    placements: int
+    inputs: int
+    outputs: int
+    tasks: int
+
+
+_HEADER, _PLACEMENT = struct.Struct("<11I"), struct.Struct("<2q")
+HEADER_BYTES = _HEADER.size
 
 
 @dataclass(slots=True)
@@ -132,11 +161,13 @@ def encode_program(
     guards: Iterable[Guard],
     tasks: Sequence[Task],
     blocks: Sequence[BlockSize],
+    placements: Sequence[Placement],
     input_bytes: Sequence[int],
     outputs: Sequence[tuple[int, Sequence[int]]],
 ) -> bytes:
     """The bytes of the program. `symbols` are sizes that are one symbol each, in the order of the values that a run
-    gives, each in its range; `outputs` are the sizes in bytes and the dims of the results.
+    gives, each in its range; `outputs` are the sizes in bytes and the dims of the results. Without `placements`, each
+    run places the blocks.
     """
     atoms = [_atom_of(symbol) for symbol in symbols]
     program = _Program(tracer, {atom: slot for slot, atom in enumerate(atoms)})
@@ -149,11 +180,11 @@ def encode_program(
     results = [(program.size(nbytes), [program.size(dim) for dim in dims]) for nbytes, dims in outputs]
 
     number = program.number
-    counts = (
+    counts = Counts(
         VERSION, len(atoms), len(program.constants), len(program.code), len(guard_slots), len(patches),
-        len(block_slots), len(inputs), len(results), len(tasks),
+        len(block_slots), len(placements), len(inputs), len(results), len(tasks),
     )  # fmt: skip
-    parts = [struct.pack("<10I", *counts)]
+    parts = [_HEADER.pack(*counts)]
     parts += [struct.pack("<2q", *bounds) for bounds in ranges]
     parts += [struct.pack("<q", constant) for constant in program.constants]
     for op, operands in program.code:
@@ -162,10 +193,38 @@ def encode_program(
     parts += [struct.pack("<2I", number(slot), _SELECT) for slot in guard_slots]
     parts += [struct.pack("<4I", task, offset, number(slot), 0) for task, offset, slot in sorted(patches)]
     parts += [struct.pack("<3I", number(slot), first, last) for slot, first, last in block_slots]
+    parts += [_PLACEMENT.pack(placement.offset, placement.max_nbytes) for placement in placements]
     parts += [struct.pack("<I", number(slot)) for slot in inputs]
     for nbytes, dims in results:
         parts.append(struct.pack(f"<{2 + len(dims)}I", number(nbytes), len(dims), *map(number, dims)))
     return b"".join(parts)
+
+
+def read_counts(program: bytes) -> Counts:
+    """Read the header of a program, which may be a hostile one. Raises ValueError for other versions."""
+    if len(program) < HEADER_BYTES:
+        raise ValueError("its program is truncated")
+    counts = Counts(*_HEADER.unpack_from(program))
+    if counts.version != VERSION:
+        raise ValueError(f"its program has version {counts.version}")
+    return counts
+
+
+def planned_arena_bytes(program: bytes) -> int | None:
+    """Return the bytes of the arena if all runs have the same; None if each run places the blocks. Raises ValueError
+    for a program that is malformed; that blocks do not overlap is checked when it is loaded.
+    """
+    counts = read_counts(program)
+    if counts.placements != counts.blocks:
+        return None
+    numbers = 16 * counts.symbols + 8 * counts.constants
+    start = (
+        HEADER_BYTES + numbers + 16 * (counts.instructions + counts.patches) + 8 * counts.guards + 12 * counts.blocks
+    )
+    end = start + _PLACEMENT.size * counts.placements
+    if end > len(program):
+        raise ValueError("its program is truncated")
+    return max((offset + max_nbytes for offset, max_nbytes in _PLACEMENT.iter_unpack(program[start:end])), default=0)
 
 
 def _atom_of(symbol: int) -> int:

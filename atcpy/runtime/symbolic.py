@@ -1,7 +1,8 @@
 """Plans for all sizes of open dims: completed for the shapes of a run, without a compiler.
 
 A plan's records lack what depends on symbols. For sizes that were not met yet, C computes that, places the arena's
-blocks and checks the records as it checks fixed ones; what results is an ordinary plan, and is kept.
+blocks, unless the package says where they lie, and checks the records as it checks fixed ones; what results is an
+ordinary plan, and is kept.
 """
 
 from __future__ import annotations

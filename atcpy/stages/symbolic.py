@@ -42,6 +42,7 @@ from atcpy.ops.core.reference import EVALUATION_ERRORS
 from atcpy.ops.core.steps import IN_PLAN, cluster_graph, find_steps
 from atcpy.passes.compile.bind_states import NoStates, bind_states
 from atcpy.passes.compile.emit_tasks import Identity, WeightLayout, emit_symbolic, keep_unknown, output_names
+from atcpy.passes.compile.plan_largest import plan_largest
 from atcpy.passes.pass_manager import PassManager
 from atcpy.passes.split.known_shapes import cut_known, has_memory
 from atcpy.passes.split.plan_control_flow import use_plan_form
@@ -376,6 +377,11 @@ class _Trace:
         emitted = emit_symbolic(whole, context.kept, context.weights, context.manager)
         if any(task.kernel == HOST_FAMILY for task in emitted.tasks):
             raise Untraceable("an operator of yours runs on the host")
+        largest = plan_largest(
+            emitted.blocks,
+            symbols.upper_bounds(block.nbytes for block in emitted.blocks),
+            reuse=context.manager.options.compile.reuse_memory,
+        )
         program = encode_program(
             symbols.tracer,
             symbols.symbols,
@@ -383,6 +389,7 @@ class _Trace:
             symbols.take_guards(),
             emitted.tasks,
             emitted.blocks,
+            largest.placements,
             [node.output.desc.nbytes for node in whole.inputs],
             [(value.desc.nbytes, shape) for value, shape in zip(whole.outputs, shapes, strict=True)],
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -124,6 +124,10 @@ class Symbols:
         for name, equation in self.equations.items():
             if name in self.sizes and self.sizes[name] is self._symbol(name):
                 self._define(name, self.sizes[name], equation.value(self.sizes))
+
+    def upper_bounds(self, sizes: Iterable[int]) -> list[float]:
+        """Return the largest value that each size can have; `inf` if it depends on a dim without a bound."""
+        return self.tracer.upper_bounds(sizes, MAX_DIM)
 
     def shape(self, desc: TensorDesc) -> Shape:
         """The shape with what the compiler is to see for each open dim."""

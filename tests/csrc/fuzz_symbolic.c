@@ -8,6 +8,7 @@
  */
 #include "core/arena.h"
 #include "core/cpu.h"
+#include "core/placement.h"
 #include "core/program.h"
 #include "core/symbolic.h"
 
@@ -80,7 +81,9 @@ enum { N, M, FOUR, EIGHT, ELEMENTS, BYTES, SPARE, N_SLOTS };
 static void make_blob(struct blob *blob, uint32_t tasks)
 {
     blob->n = 0;
-    const uint32_t header[] = {1, 2, 2, 3, 1, 3 * tasks, tasks - 1, 1, 1, tasks};
+    const uint32_t blocks = tasks - 1, placements = any(2) ? blocks : 0;
+    const uint32_t header[] = {ATC_SYMBOLIC_VERSION, 2, 2, 3,    1, 3 * tasks, blocks,
+                               placements,           1, 1, tasks};
     for (size_t i = 0; i < sizeof header / sizeof header[0]; i++)
         word(blob, header[i]);
     for (int i = 0; i < 2; i++) {
@@ -116,6 +119,10 @@ static void make_blob(struct blob *blob, uint32_t tasks)
         word(blob, BYTES);
         word(blob, t);
         word(blob, t + 1);
+    }
+    for (uint32_t block = 0; block < placements; block++) {
+        number(blob, any(8) ? block % 2 * 4096 : a_value());
+        number(blob, any(8) ? 4096 : a_value());
     }
     word(blob, BYTES);
     word(blob, BYTES);
@@ -229,6 +236,35 @@ static void try_plan(void)
     atc_symbolic_free(symbolic);
 }
 
+static bool overlap(const struct atc_lifetime *a, const struct atc_placement *at,
+                    const struct atc_lifetime *b, const struct atc_placement *other)
+{
+    return a->first <= b->last && b->first <= a->last && at->max_bytes > 0 &&
+           other->max_bytes > 0 && at->offset < other->offset + other->max_bytes &&
+           other->offset < at->offset + at->max_bytes;
+}
+
+/* Claimed placements are accepted exactly if no two blocks overlap, each compared with each. */
+static void try_claims(const struct atc_lifetime *lifetimes, const int64_t *sizes,
+                       const int64_t *offsets, int64_t n)
+{
+    struct atc_placement claims[MAX_BLOCKS + 1];
+    for (int64_t i = 0; i < n; i++)
+        claims[i] = (struct atc_placement){offsets[i], sizes[i]};
+    if (n > 0 && any(2)) {
+        struct atc_placement *changed = claims + any((uint64_t)n);
+        changed->offset = 64 * (int64_t)any(1 << 14);
+        changed->max_bytes = (int64_t)any(1 << 20);
+    }
+    bool apart = true;
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = 0; j < i; j++)
+            apart = apart && !overlap(lifetimes + i, claims + i, lifetimes + j, claims + j);
+    struct atc_refusal refusal = {{0}, 0, false};
+    if (apart != (atc_placements_check(claims, lifetimes, n, MAX_BLOCKS, &refusal) >= 0))
+        abort();
+}
+
 /* Blocks that live at the same time do not overlap, and lie inside the arena. */
 static void try_placement(void)
 {
@@ -255,6 +291,7 @@ static void try_placement(void)
                 abort();
     }
     atc_blocks_free(blocks);
+    try_claims(lifetimes, sizes, offsets, n);
 }
 
 int main(int argc, char **argv)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 from itertools import product
+from math import inf
 
 import numpy as np
 import pytest
@@ -108,9 +109,11 @@ def test_random_arithmetic_is_that_of_the_numbers(steps: list[tuple[str, int, in
     if is_symbolic(size):
         check(tracer, size, run)
         low, high = tracer.range(terms_of(size))
+        [bound] = tracer.upper_bounds([size], open_from=2**41)
+        assert bound <= high
         for first, second in product(VALUES, VALUES):
             if tracer.all_hold(tracer.guards.values(), {"b": first, "s": second}):
-                assert low <= run(first, second) <= high
+                assert low <= run(first, second) <= bound
     else:
         for first, second in product(VALUES, VALUES):
             if tracer.all_hold(tracer.guards.values(), {"b": first, "s": second}):
@@ -233,6 +236,31 @@ def test_what_is_assumed_is_a_guard() -> None:
             assert agree(a, b * c) and agree(b * c, a)
             assert tracer.all_hold(tracer.guards.values(), {"a": 6, "b": 2, "c": 3})
             assert not tracer.all_hold(tracer.guards.values(), {"a": 5, "b": 2, "c": 3})
+
+
+@pytest.mark.parametrize("number", range(len(EXPRESSIONS)))
+def test_no_value_is_above_the_upper_bound(number: int) -> None:
+    tracer = Tracer()
+    sizes = tracer.symbol("b", 2, 9, 5), tracer.symbol("s", 3, 20, 7)
+    [bound] = tracer.upper_bounds([EXPRESSIONS[number](*sizes)], open_from=2**40)
+    values = [
+        EXPRESSIONS[number](b, s)
+        for b, s in product(range(2, 10), range(3, 21))
+        if tracer.all_hold(tracer.guards.values(), {"b": b, "s": s})
+    ]
+    assert max(values) <= bound
+
+
+def test_upper_bounds_are_those_of_the_dims() -> None:
+    tracer = Tracer()
+    b, s, n = tracer.symbol("b", 1, 8, 5), tracer.symbol("s", 2, 100, 7), tracer.symbol("n", 1, 2**40, 9)
+    sizes = [b * s * 4, -(-s // 64) * 64, 200 - s, 5, maximum(b, s), minimum(n, 64), n, b * n, n // 1024, n - n + s]
+    expected = [3200, 128, 198, 5, 100, 64, inf, inf, inf, 100]
+    assert tracer.upper_bounds(sizes, open_from=2**40) == expected
+    assert b <= 3 or s < 20  # guards that the examples keep: s < 20
+    assert tracer.upper_bounds([b * s, s // 2], open_from=2**40) == [8 * 19, 9]
+    assert n < 50
+    assert tracer.upper_bounds([n], open_from=2**40) == [49]
 
 
 @pytest.mark.parametrize(("a", "b"), [(1, 50), (50, 1), (7, 7), (101, 3)])

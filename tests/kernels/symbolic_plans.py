@@ -34,10 +34,11 @@ class Blob:
     guards: Sequence[tuple[int, int]] = ()
     patches: Sequence[tuple[int, int, int, int]] = ()
     blocks: Sequence[tuple[int, int, int]] = ()
+    placements: Sequence[tuple[int, int]] = ()
     inputs: Sequence[int] = ()
     outputs: Sequence[tuple[int, Sequence[int]]] = ()
     n_tasks: int = 0
-    version: int = 1
+    version: int = 2
 
     def pack(self) -> bytes:
         """Serialize the plan."""
@@ -50,14 +51,19 @@ class Blob:
                 self.guards,
                 self.patches,
                 self.blocks,
+                self.placements,
                 self.inputs,
                 self.outputs,
             )
         ]
-        words = [
-            *(word for part in (self.instrs, self.guards, self.patches, self.blocks) for item in part for word in item),
+        code = [
+            word for part in (self.instrs, self.guards, self.patches, self.blocks) for item in part for word in item
+        ]
+        numbers = [number for placement in self.placements for number in placement]
+        ports = [
             *self.inputs,
             *(word for slot, dims in self.outputs for word in (slot, len(dims), *dims)),
         ]
         values = [*(bound for symbol in self.symbols for bound in symbol), *self.constants]
-        return struct.pack(f"<10I{len(values)}q{len(words)}I", self.version, *counts, self.n_tasks, *values, *words)
+        form = f"<11I{len(values)}q{len(code)}I{len(numbers)}q{len(ports)}I"
+        return struct.pack(form, self.version, *counts, self.n_tasks, *values, *code, *numbers, *ports)

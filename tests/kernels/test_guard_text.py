@@ -23,7 +23,7 @@ def program(*instructions: tuple[int, ...], guards: tuple[int, ...] = ()) -> byt
     """A program over b and s whose last instruction is the guard, unless others are named."""
     first = len(NAMES) + len(CONSTANTS)
     slots = guards or (first + len(instructions) - 1,)
-    head = struct.pack("<10I", 1, len(NAMES), len(CONSTANTS), len(instructions), len(slots), 0, 0, 0, 0, 0)
+    head = struct.pack("<11I", 2, len(NAMES), len(CONSTANTS), len(instructions), len(slots), 0, 0, 0, 0, 0, 0)
     code = b"".join(struct.pack("<4I", *(*item, 0, 0, 0)[:4]) for item in instructions)
     ranges = struct.pack("<4q", 0, 2**40, 0, 2**40)
     return head + ranges + struct.pack("<3q", *CONSTANTS) + code + b"".join(struct.pack("<2I", s, 0) for s in slots)
@@ -81,7 +81,7 @@ GOOD = program((LT, B, TWO))
         b"",
         GOOD[:-1],
         GOOD[:50],
-        struct.pack("<I", 2) + GOOD[4:],
+        struct.pack("<I", 3) + GOOD[4:],
         program((99, B)),
         program((ADD, 77)),
         program((ADD, B, R)),

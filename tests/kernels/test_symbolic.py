@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import random
 import struct
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ import pytest
 from atcpy.ir import DType, Region, Slot, TensorDesc
 from atcpy.kernels import _kernels, table
 from atcpy.passes.compile.plan_memory import Block, plan_memory
+from tests.effort import trials
 from tests.kernels.symbolic_plans import F64, I64, OPS, RECIPROCAL, REQUIRE, SELECT, Blob, bytes_of, offset_of
 from tests.kernels.symbolic_plans import PARAMS_AT as PARAMS
 
@@ -310,7 +313,7 @@ def test_patches_of_float_parameters() -> None:
 
 PATCH = CHAIN.patches[0]
 BROKEN = {
-    "version": (replace(CHAIN, version=2), "version 2"),
+    "version": (replace(CHAIN, version=3), "version 3"),
     "tasks": (replace(CHAIN, n_tasks=1), "1 tasks do not take 1280 bytes"),
     "symbol": (replace(CHAIN, symbols=[(1, 0)]), "symbol 0 has no values"),
     "op": (replace(CHAIN, instrs=[(len(OPS), 0, 0, 0)] * 2), "instruction 0: no such op"),
@@ -339,6 +342,23 @@ BROKEN = {
     "lifetime too long": (replace(CHAIN, blocks=[(BYTES, 0, 2)]), "block 0: no such lifetime"),
     "lifetime too short": (replace(CHAIN, blocks=[(BYTES, 0, 0)]), "operand 0: no block that lives here"),
     "no block": (replace(CHAIN, blocks=[]), "operand 1: no block that lives here"),
+    "placement missing": (replace(CHAIN, blocks=CHAIN.blocks * 2, placements=[(0, 64)]), "1 placements of 2 blocks"),
+    "placement too many": (replace(CHAIN, placements=[(0, 64)] * 2), "2 placements of 1 blocks"),
+    "placement between lines": (replace(CHAIN, placements=[(32, 64)]), "block 0: its offset is not a multiple of 64"),
+    "placement before the arena": (replace(CHAIN, placements=[(-64, 64)]), "block 0: its offset"),
+    "placement of a negative size": (replace(CHAIN, placements=[(0, -64)]), "block 0: it ends beyond"),
+    "placement too high": (replace(CHAIN, placements=[(LIMIT - 64, 64)]), "block 0: it ends beyond"),
+    "placement too large": (replace(CHAIN, placements=[(64, (1 << 63) - 1)]), "block 0: it ends beyond"),
+    "placements overlap": (
+        replace(CHAIN, blocks=[*CHAIN.blocks, (BYTES, 1, 1)], placements=[(0, 65), (64, 64)]),
+        "block 1 overlaps another",
+    ),
+    "placed for no lifetime": (replace(CHAIN, blocks=[(BYTES, 0, 2)], placements=[(0, 64)]), "block 0: no such"),
+    "placed backwards": (
+        replace(CHAIN, blocks=[*CHAIN.blocks, (BYTES, 1, 0)], placements=[(0, 64)] * 2),
+        "block 1: no such lifetime",
+    ),
+    "placed block slot": (replace(CHAIN, blocks=[(5, 0, 1)], placements=[(0, 64)]), "block 0: no such slot"),
     "input slot": (replace(CHAIN, inputs=[5]), "input 0: no such slot"),
     "output slot": (replace(CHAIN, outputs=[(5, [])]), "output 0: no such slot"),
     "output dim": (replace(CHAIN, outputs=[(0, [5])]), "output dim 0: no such slot"),
@@ -351,8 +371,9 @@ def test_a_broken_plan_is_refused(blob: Blob, reason: str) -> None:
         load(blob)
 
 
-def test_a_plan_of_wrong_length_is_refused() -> None:
-    blob = CHAIN.pack()
+@pytest.mark.parametrize("chain", [CHAIN, replace(CHAIN, placements=[(0, 64)])], ids=["open", "placed"])
+def test_a_plan_of_wrong_length_is_refused(chain: Blob) -> None:
+    blob = chain.pack()
     for length in range(len(blob)):
         with pytest.raises(_kernels.Refused):
             _kernels.SymbolicPlan(blob[:length], RECORDS, None, 1)
@@ -375,21 +396,100 @@ def test_invalid_instances_are_refused() -> None:
     assert raised.value.args[1] == 1
 
 
-def planned_arena_bytes(sizes: list[int], lifetimes: list[tuple[int, int]]) -> int:
-    """The arena size that C plans for these blocks."""
-    n = len(sizes)
-    record = unary("Abs", INPUT, OUTPUT)
+def test_placed_blocks_lie_there_at_every_size() -> None:
+    placed = load(replace(CHAIN, placements=[(128, 32 * 17)]))
+    assert placed.arena_bytes() == 128 + 32 * 17
+    assert load(CHAIN).arena_bytes() is None
+    for n in (0, 1, 16, 17):
+        instance = placed.instantiate([n])
+        assert instance is not None and instance[3] == -(-placed.arena_bytes() // 64) * 64
+        x = np.random.default_rng(n).standard_normal(n * 8).astype(np.float32)
+        y = np.empty_like(x)
+        run = instance[0].start([x.view(np.uint8)], [y.view(np.uint8)])
+        memoryview(run)[:] = bytes(instance[3])
+        run.execute(0, 2)
+        np.testing.assert_array_equal(y, -np.abs(x))
+        arena = np.frombuffer(bytes(memoryview(run)), np.float32)
+        np.testing.assert_array_equal(arena[32 : 32 + n * 8], np.abs(x))
+        assert not arena[:32].any() and not arena[32 + n * 8 :].any()
+    with pytest.raises(_kernels.Refused, match="bytes of block 0: 576 is no size up to 544"):
+        placed.instantiate([18])
+
+
+def many_blocks(lifetimes: Sequence[tuple[int, int]], placements: Sequence[tuple[int, int]] = ()) -> tuple[Blob, bytes]:
+    """A plan with these blocks, which no task uses; their sizes are the symbols."""
+    n = len(lifetimes)
     blob = Blob(
         symbols=[(0, 1 << 40)] * n,
         constants=[0],
         blocks=[(i, *lifetime) for i, lifetime in enumerate(lifetimes)],
+        placements=placements,
         inputs=[n],
         outputs=[(n, [])],
         n_tasks=1 + max(last for _, last in lifetimes),
     )
-    instance = load(blob, record * blob.n_tasks).instantiate(sizes)
+    return blob, unary("Abs", INPUT, OUTPUT) * blob.n_tasks
+
+
+def planned_arena_bytes(sizes: list[int], lifetimes: list[tuple[int, int]]) -> int:
+    """The arena size that C plans for these blocks."""
+    instance = load(*many_blocks(lifetimes)).instantiate(sizes)
     assert instance is not None
     return instance[3]
+
+
+def any_overlap(lifetimes: Sequence[tuple[int, int]], placements: Sequence[tuple[int, int]]) -> bool:
+    """Do two blocks have a task and a byte in common? Each is compared with each."""
+    return any(
+        max(a[0], b[0]) <= min(a[1], b[1]) and max(p[0], q[0]) < min(sum(p), sum(q))
+        for (a, p), (b, q) in combinations(zip(lifetimes, placements, strict=True), 2)
+    )
+
+
+def test_placements_that_overlap_are_found() -> None:
+    rng = random.Random(7)
+    overlapping = 0
+    for _ in range(trials(400)):
+        n = rng.randint(1, 9)
+        lifetimes = [(first, rng.randint(first, 7)) for first in (rng.randint(0, 7) for _ in range(n))]
+        placements = [(64 * rng.randint(0, 12), rng.choice([0, 1, 63, 64, 65, 200])) for _ in range(n)]
+        blob, records = many_blocks(lifetimes, placements)
+        if any_overlap(lifetimes, placements):
+            overlapping += 1
+            with pytest.raises(_kernels.Refused, match="overlaps another"):
+                load(blob, records)
+        else:
+            assert load(blob, records).arena_bytes() == max(map(sum, placements))
+    assert 0.2 < overlapping / trials(400) < 0.9
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_what_the_compiler_places_is_accepted(seed: int) -> None:
+    rng = random.Random(seed)
+    lifetimes = [(first, rng.randint(first, 40)) for first in (rng.randint(0, 40) for _ in range(60))]
+    blocks = [Block(64 * rng.randint(1, 300), *lifetime) for lifetime in lifetimes]
+    memory = plan_memory(blocks, reuse=True)
+    placements = [(block.offset, block.nbytes) for block in blocks]
+    assert load(*many_blocks(lifetimes, placements)).arena_bytes() == memory.arena_bytes
+    moved = rng.choice([number for number, block in enumerate(blocks) if block.offset])
+    placements[moved] = placements[moved][0] - 64, placements[moved][1]
+    blob, records = many_blocks(lifetimes, placements)
+    if any_overlap(lifetimes, placements):
+        with pytest.raises(_kernels.Refused, match="overlaps another"):
+            load(blob, records)
+    else:
+        load(blob, records)
+
+
+def test_as_many_blocks_as_a_plan_may_have_are_checked() -> None:
+    """All live at the same time, which is too many pairs to compare."""
+    n = 65535
+    placements = [(64 * (i * 40504 % n), 64) for i in range(n)]
+    blob, records = many_blocks([(0, 0)] * n, placements)
+    assert load(blob, records).arena_bytes() == 64 * n
+    blob, records = many_blocks([(0, 0)] * n, [*placements[:-1], (placements[0][0], 64)])
+    with pytest.raises(_kernels.Refused, match="block 65534 overlaps another"):
+        load(blob, records)
 
 
 def test_the_arena_is_nearly_as_small_as_the_compiler_plans() -> None:

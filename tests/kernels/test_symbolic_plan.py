@@ -12,8 +12,9 @@ import pytest
 from atcpy.ir import DType, Engine, Region, Slot, Task, TensorDesc
 from atcpy.ir.symbolic import Guard, Tracer, terms_of
 from atcpy.kernels import _kernels
-from atcpy.kernels.symbolic_program import BlockSize, encode_program
+from atcpy.kernels.symbolic_program import BlockSize, Placement, encode_program, planned_arena_bytes
 from atcpy.kernels.table import pack_compiled_task, pack_params, slot_patches, split_symbolic
+from atcpy.passes.compile.plan_largest import plan_largest
 from atcpy.passes.compile.plan_memory import Block, plan_memory
 
 
@@ -21,7 +22,9 @@ def pack_u32(*numbers: int) -> bytes:
     return struct.pack(f"<{len(numbers)}I", *numbers)
 
 
-def constant_and_copy_plan(lives: Sequence[tuple[int, int]], sizes: Sequence[int]) -> tuple[bytes, bytes]:
+def constant_and_copy_plan(
+    lives: Sequence[tuple[int, int]], sizes: Sequence[int], placements: Sequence[Placement] = ()
+) -> tuple[bytes, bytes]:
     """The program and the task records of a plan with one symbol s: block i has s · sizes[i] bytes, is filled with
     i + 1 by task lives[i][0] and copied to output i by task lives[i][1].
     """
@@ -44,7 +47,7 @@ def constant_and_copy_plan(lives: Sequence[tuple[int, int]], sizes: Sequence[int
     blocks = [BlockSize(symbol * size, *life) for life, size in zip(lives, sizes, strict=True)]
     outputs = [(symbol * size, (symbol * size,)) for size in sizes]
     guard = Guard(terms_of(symbol - 1000), "<", True, "")
-    program = encode_program(tracer, [symbol], [(1, 2**40)], [guard], ordered, blocks, [], outputs)
+    program = encode_program(tracer, [symbol], [(1, 2**40)], [guard], ordered, blocks, placements, [], outputs)
     return program, b"".join(map(pack_compiled_task, ordered))
 
 
@@ -75,8 +78,30 @@ def test_live_blocks_do_not_overlap(seed: int) -> None:
         assert arena_bytes <= 1.15 * plan_memory(blocks, reuse=True).arena_bytes
 
 
-def test_a_broken_program_is_refused_or_harmless() -> None:
-    program, records = constant_and_copy_plan([(0, 2), (1, 3), (4, 5)], [100, 200, 1])
+@pytest.mark.parametrize("seed", range(20))
+def test_placed_blocks_do_not_overlap(seed: int) -> None:
+    rng = random.Random(seed)
+    count = rng.randrange(1, 24)
+    lives, sizes = random_lives(rng, count), [rng.choice((0, 1, 63, 64, 65, 400, 5000)) for _ in range(count)]
+    blocks = [BlockSize(size, *life) for life, size in zip(lives, sizes, strict=True)]
+    largest = plan_largest(blocks, [100 * size for size in sizes], reuse=True)
+    program, records = constant_and_copy_plan(lives, sizes, largest.placements)
+    plan = _kernels.SymbolicPlan(program, records, None, 1)
+    assert plan.arena_bytes() == planned_arena_bytes(program) == largest.arena_bytes
+    for symbol in (1, 7, 100):
+        completed = plan.instantiate((symbol,))
+        assert completed is not None
+        bound, _, shapes, arena_bytes = completed
+        assert run(bound, shapes) == [bytes([number + 1]) * (symbol * size) for number, size in enumerate(sizes)]
+        assert arena_bytes == largest.arena_bytes
+    if any(size >= 64 for size in sizes):
+        with pytest.raises(_kernels.Refused, match="is no size up to"):
+            plan.instantiate((102,))
+
+
+@pytest.mark.parametrize("placements", [(), (Placement(0, 640), Placement(640, 640), Placement(0, 64))])
+def test_a_broken_program_is_refused_or_harmless(placements: Sequence[Placement]) -> None:
+    program, records = constant_and_copy_plan([(0, 2), (1, 3), (4, 5)], [100, 200, 1], placements)
     refused = 0
     for at in range(0, len(program), 4):
         for number in (0, 1, 5, 0xFFFF, 2**31, 2**32 - 1):
@@ -135,3 +160,19 @@ def test_an_operand_beyond_its_block_is_refused() -> None:
         else:
             with pytest.raises(_kernels.Refused):
                 _kernels.SymbolicPlan(program, broken, None, 1).instantiate((2,))
+
+
+def test_the_arena_of_a_broken_program_is_refused_or_a_number() -> None:
+    placements = (Placement(0, 640), Placement(640, 640), Placement(0, 64))
+    program, _ = constant_and_copy_plan([(0, 2), (1, 3), (4, 5)], [100, 200, 1], placements)
+    for at in range(0, 44, 4):
+        for number in (0, 1, 2**32 - 1):
+            broken = program[:at] + pack_u32(number) + program[at + 4 :]
+            try:
+                assert isinstance(planned_arena_bytes(broken), int | None)
+            except ValueError as error:
+                assert "its program" in str(error)
+    with pytest.raises(ValueError, match="truncated"):
+        planned_arena_bytes(program[:40])
+    with pytest.raises(ValueError, match="truncated"):
+        planned_arena_bytes(program[: program.index(struct.pack("<4q", 0, 640, 640, 640)) + 40])

@@ -9,6 +9,7 @@
  *     run.iterate(count, swaps, strides, condition) -> how many iterations there were
  *     maps_of_rows(keys, rows) -> [{key: float, ...}, ...]
  *     SymbolicPlan(blob, records, weights, threads, isa, only)
+ *     plan.arena_bytes() -> those of every instance, or None: each has its own
  *     plan.instantiate(symbols) -> (Plan, port_bytes, output_shapes, arena_bytes), or None
  */
 #define PY_SSIZE_T_CLEAN
@@ -288,6 +289,15 @@ static void symbolic_dealloc(PyObject *object)
     Py_DECREF(type);
 }
 
+/* What a SymbolicPlan has loaded, or NULL with an exception. */
+static struct atc_symbolic *loaded_symbolic(PyObject *object)
+{
+    struct atc_symbolic *symbolic = ((struct symbolic_object *)object)->symbolic;
+    if (symbolic == NULL)
+        PyErr_SetString(PyExc_RuntimeError, "the plan is not loaded");
+    return symbolic;
+}
+
 /* A list of ints, or where `as_tuple` is set a tuple. */
 static PyObject *numbers(const int64_t *values, int64_t n, bool as_tuple)
 {
@@ -358,14 +368,22 @@ static int read_symbols(PyObject *list, int64_t n, int64_t *symbols)
     return PyErr_Occurred() ? -1 : 0;
 }
 
+static PyObject *symbolic_arena_bytes(PyObject *object, PyObject *unused)
+{
+    (void)unused;
+    const struct atc_symbolic *symbolic = loaded_symbolic(object);
+    if (symbolic == NULL)
+        return NULL;
+    const int64_t arena_bytes = atc_symbolic_sizes(symbolic).arena_bytes;
+    return arena_bytes < 0 ? Py_NewRef(Py_None) : PyLong_FromLongLong(arena_bytes);
+}
+
 static PyObject *symbolic_instantiate(PyObject *object, PyObject *list)
 {
-    struct symbolic_object *self = (struct symbolic_object *)object;
-    if (self->symbolic == NULL) {
-        PyErr_SetString(PyExc_RuntimeError, "the plan is not loaded");
+    struct atc_symbolic *symbolic = loaded_symbolic(object);
+    if (symbolic == NULL)
         return NULL;
-    }
-    const struct atc_symbolic_sizes sizes = atc_symbolic_sizes(self->symbolic);
+    const struct atc_symbolic_sizes sizes = atc_symbolic_sizes(symbolic);
     int64_t *symbols = calloc((size_t)(sizes.n_symbols + sizes.n_dims) + 1, sizeof *symbols);
     struct atc_instance instance = {.dims = symbols == NULL ? NULL : symbols + sizes.n_symbols};
     instance.port_bytes =
@@ -375,7 +393,7 @@ static PyObject *symbolic_instantiate(PyObject *object, PyObject *list)
         PyErr_NoMemory();
     else if (read_symbols(list, sizes.n_symbols, symbols) == 0) {
         struct atc_refusal refusal;
-        switch (atc_symbolic_instantiate(self->symbolic, symbols, &instance, &refusal)) {
+        switch (atc_symbolic_instantiate(symbolic, symbols, &instance, &refusal)) {
         case INSTANCE_LOADED:
             result = instance_of(object, &sizes, &instance);
             instance.port_bytes = NULL;
@@ -727,6 +745,8 @@ static PyType_Spec plan_spec = {"atcpy.kernels._kernels.Plan", sizeof(struct pla
                                 Py_TPFLAGS_DEFAULT, plan_slots};
 
 static PyMethodDef symbolic_methods[] = {
+    {"arena_bytes", symbolic_arena_bytes, METH_NOARGS,
+     "the arena's bytes, if all instances have the same"},
     {"instantiate", symbolic_instantiate, METH_O,
      "The plan for these values of the symbols; None if another variant is to be taken."},
     {NULL, NULL, 0, NULL},

@@ -1,5 +1,6 @@
 #include "core/symbolic.h"
 #include "core/arena.h"
+#include "core/placement.h"
 #include "core/program.h"
 
 #include <stdlib.h>
@@ -12,8 +13,8 @@ enum {
 };
 
 struct header {
-    uint32_t version, n_symbols, n_constants, n_instrs, n_guards, n_patches, n_blocks, n_inputs,
-        n_outputs, n_tasks;
+    uint32_t version, n_symbols, n_constants, n_instrs, n_guards, n_patches, n_blocks, n_placements,
+        n_inputs, n_outputs, n_tasks;
 };
 
 struct symbol {
@@ -47,11 +48,13 @@ struct atc_symbolic {
     struct guard *guards;
     struct patch *patches;
     struct block *blocks;
+    struct atc_placement *placements; /* none: instances place the blocks */
     uint32_t *input_slots, *output_slots, *ranks, *dim_slots;
     struct block_operand *operands;
     struct atc_arena_pool arenas;   /* of all instances */
     const struct kernel_row **rows; /* of each task's family; NULL: the host's, or none */
-    struct atc_blocks *arena;
+    struct atc_blocks *arena;       /* NULL: the blocks have placements, in arena_bytes bytes */
+    int64_t arena_bytes;
     const uint8_t *weights;
     int64_t weight_bytes;
     int threads;
@@ -141,6 +144,9 @@ static bool read_blob(struct atc_symbolic *self, struct reader reader, size_t re
     if (header->n_inputs > UINT16_MAX || header->n_outputs > UINT16_MAX ||
         header->n_blocks > UINT16_MAX)
         return atc_refuse(refusal, -1, "too many inputs, outputs or blocks");
+    if (header->n_placements != 0 && header->n_placements != header->n_blocks)
+        return atc_refuse(refusal, -1, "%u placements of %u blocks", header->n_placements,
+                          header->n_blocks);
 
     const size_t first = (size_t)header->n_symbols + header->n_constants;
     if (first > reader.left / sizeof(int64_t) ||
@@ -169,6 +175,9 @@ static bool read_blob(struct atc_symbolic *self, struct reader reader, size_t re
         return false;
     self->blocks = read_items(&reader, header->n_blocks, sizeof *self->blocks, refusal);
     if (self->blocks == NULL)
+        return false;
+    self->placements = read_items(&reader, header->n_placements, sizeof *self->placements, refusal);
+    if (self->placements == NULL)
         return false;
     self->input_slots = read_items(&reader, header->n_inputs, sizeof *self->input_slots, refusal);
     return self->input_slots != NULL && read_outputs(self, &reader, refusal);
@@ -266,23 +275,36 @@ static bool find_operands(struct atc_symbolic *self, struct atc_refusal *refusal
     return true;
 }
 
+static bool is_placed(const struct atc_symbolic *self)
+{
+    return self->header.n_placements == self->header.n_blocks;
+}
+
+/* Fixes the arena if the blocks have placements, or prepares what instances place them with. */
 static bool make_arena(struct atc_symbolic *self, struct atc_refusal *refusal)
 {
-    const size_t n = self->header.n_blocks;
-    struct atc_lifetime *lifetimes = calloc(n + 1, sizeof *lifetimes);
-    self->block_bytes = calloc(n + 1, sizeof *self->block_bytes);
-    self->block_offsets = calloc(n + 1, sizeof *self->block_offsets);
+    const int64_t n = self->header.n_blocks, n_tasks = self->header.n_tasks;
+    struct atc_lifetime *lifetimes = calloc((size_t)n + 1, sizeof *lifetimes);
+    self->block_bytes = calloc((size_t)n + 1, sizeof *self->block_bytes);
+    self->block_offsets = calloc((size_t)n + 1, sizeof *self->block_offsets);
     bool ok = lifetimes != NULL && self->block_bytes != NULL && self->block_offsets != NULL;
     if (!ok)
         atc_refuse_memory(refusal);
-    for (size_t i = 0; ok && i < n; i++) {
+    for (int64_t i = 0; ok && i < n; i++) {
         lifetimes[i] = self->blocks[i].lifetime;
         ok = slots_ok(self, &self->blocks[i].size_slot, 1, "block", refusal);
     }
-    if (ok)
-        self->arena = atc_blocks_new(lifetimes, (int64_t)n, self->header.n_tasks, refusal);
+    if (ok && is_placed(self)) {
+        for (int64_t i = 0; i < n; i++)
+            self->block_offsets[i] = self->placements[i].offset;
+        self->arena_bytes = atc_placements_check(self->placements, lifetimes, n, n_tasks, refusal);
+        ok = self->arena_bytes >= 0;
+    } else if (ok) {
+        self->arena = atc_blocks_new(lifetimes, n, n_tasks, refusal);
+        ok = self->arena != NULL;
+    }
     free(lifetimes);
-    return self->arena != NULL;
+    return ok;
 }
 
 static bool check(struct atc_symbolic *self, struct atc_refusal *refusal)
@@ -346,6 +368,7 @@ void atc_symbolic_free(struct atc_symbolic *self)
     free(self->guards);
     free(self->patches);
     free(self->blocks);
+    free(self->placements);
     free(self->input_slots);
     free(self->output_slots);
     free(self->ranks);
@@ -362,8 +385,9 @@ void atc_symbolic_free(struct atc_symbolic *self)
 
 struct atc_symbolic_sizes atc_symbolic_sizes(const struct atc_symbolic *self)
 {
-    return (struct atc_symbolic_sizes){self->header.n_symbols, self->header.n_inputs,
-                                       self->header.n_outputs, self->n_dims, self->ranks};
+    return (struct atc_symbolic_sizes){
+        self->header.n_symbols, self->header.n_inputs, self->header.n_outputs,
+        self->n_dims,           self->ranks,           is_placed(self) ? self->arena_bytes : -1};
 }
 
 /* --- instances ---------------------------------------------------------------------------------
@@ -433,6 +457,29 @@ static bool apply_patches(struct atc_symbolic *self, struct atc_refusal *refusal
     return true;
 }
 
+/* The bytes of the arena in which the blocks of this instance lie, or -1 with the refusal. */
+static int64_t place_blocks(struct atc_symbolic *self, struct atc_refusal *refusal)
+{
+    for (uint32_t i = 0; i < self->header.n_blocks; i++) {
+        const int64_t bytes = self->slots[self->blocks[i].size_slot];
+        const int64_t max_bytes = is_placed(self) ? self->placements[i].max_bytes : ATC_TOO_BIG - 1;
+        if (bytes < 0 || bytes > max_bytes) {
+            atc_refuse(refusal, -1, "bytes of block %u: %lld is no size up to %lld", i,
+                       (long long)bytes, (long long)max_bytes);
+            return -1;
+        }
+        self->block_bytes[i] = bytes;
+    }
+    if (is_placed(self))
+        return self->arena_bytes;
+    const int64_t arena_bytes =
+        atc_blocks_place(self->arena, self->block_bytes, self->block_offsets);
+    if (arena_bytes < ATC_TOO_BIG)
+        return arena_bytes;
+    atc_refuse(refusal, -1, "the blocks need 2^47 bytes or more");
+    return -1;
+}
+
 /* Moves the operands to where the blocks lie. */
 static bool place_operands(struct atc_symbolic *self, struct atc_refusal *refusal)
 {
@@ -459,16 +506,9 @@ static bool load(struct atc_symbolic *self, struct atc_instance *instance,
                     refusal) ||
         !read_sizes(self, self->dim_slots, self->n_dims, "output dim", instance->dims, refusal))
         return false;
-    for (uint32_t i = 0; i < header->n_blocks; i++) {
-        self->block_bytes[i] = self->slots[self->blocks[i].size_slot];
-        if (self->block_bytes[i] < 0 || self->block_bytes[i] >= ATC_TOO_BIG)
-            return atc_refuse(refusal, -1, "bytes of block %u: %lld is no size", i,
-                              (long long)self->block_bytes[i]);
-    }
-    const int64_t arena_bytes =
-        atc_blocks_place(self->arena, self->block_bytes, self->block_offsets);
-    if (arena_bytes >= ATC_TOO_BIG)
-        return atc_refuse(refusal, -1, "the blocks need 2^47 bytes or more");
+    const int64_t arena_bytes = place_blocks(self, refusal);
+    if (arena_bytes < 0)
+        return false;
     /* Undo what the instance before this one did; patches are written again anyway. */
     for (int64_t i = 0; i < self->n_operands; i++)
         self->records[self->operands[i].task].slots[self->operands[i].operand].offset =

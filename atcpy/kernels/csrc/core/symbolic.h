@@ -3,16 +3,21 @@
  * An instance is an ordinary plan: instantiate evaluates the program, patches the records, places
  * the arena's blocks and leaves the judgement of the records to atc_plan_load.
  *
+ * Blocks with placements lie where the compiler has planned them for the largest sizes: loading
+ * proves that no two that live at the same time overlap, and a size that does not fit its block is
+ * refused. Without placements each instance places the blocks for its own sizes (arena.h).
+ *
  * The blob, little endian, without padding, every field of 32 bits unless said:
  *
- *     version = 1, n_symbols, n_constants, n_instrs, n_guards, n_patches, n_blocks, n_inputs,
- *     n_outputs, n_tasks
+ *     version = 2, n_symbols, n_constants, n_instrs, n_guards, n_patches, n_blocks,
+ *     n_placements, n_inputs, n_outputs, n_tasks
  *     symbols    {min, max}, of 64 bits each
  *     constants  64 bits each
  *     instrs     {op, a, b, c}                   program.h
  *     guards     {slot, kind}
  *     patches    {task, offset, slot, kind}      strictly increasing by (task, offset)
  *     blocks     {size slot, first task, last task}
+ *     placements {offset, largest size}, of 64 bits each; one for each block, or none
  *     inputs     {bytes slot}
  *     outputs    {bytes slot, rank, a slot for each dim}
  *
@@ -24,7 +29,7 @@
 
 #include "core/plan.h"
 
-enum { ATC_SYMBOLIC_VERSION = 1 };
+enum { ATC_SYMBOLIC_VERSION = 2 };
 
 enum atc_guard_kind {
     GUARD_SELECT = 0,  /* another variant is to be taken where it does not hold */
@@ -42,6 +47,7 @@ struct atc_symbolic;
 struct atc_symbolic_sizes {
     int64_t n_symbols, n_inputs, n_outputs, n_dims;
     const uint32_t *ranks; /* of the outputs; n_dims is their sum */
+    int64_t arena_bytes;   /* of every instance, or -1: each has its own */
 };
 
 /* An instance; the caller gives the room for the sizes. */
