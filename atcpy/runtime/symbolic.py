@@ -39,13 +39,26 @@ Completed = tuple[_kernels.Plan, list[int], list[tuple[int, ...]], int]
 MAX_INSTANCES = 256  # of plans for shapes that were met; some kilobytes each
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class PlanContext:
     """What binding the plans of a package takes."""
 
     package: Package
     threads: int
     world: World
+    _first: _kernels.SymbolicPlan | None = None  # whose arenas all plans share
+
+    def load(self, plan: SymbolicPlan[TaskRecord]) -> _kernels.SymbolicPlan:
+        """Check a plan of the package. Raises PackageCorrupt (P0005) for what is malformed."""
+        records = b"".join(task.record for task in plan.tasks)
+        weights = self.package.weights
+        try:
+            loaded = _kernels.SymbolicPlan(plan.program, records, weights, self.threads, arenas_of=self._first)
+        except _kernels.Refused as refused:
+            reason, _ = refused.args
+            raise self.corrupt(f"the plan is refused: {reason}") from refused
+        self._first = self._first or loaded
+        return loaded
 
     def corrupt(self, what: str) -> PackageCorrupt:
         """The error for plans that the compiler cannot have written."""
@@ -240,13 +253,8 @@ class PlanTemplate:
         self._context = context
         self._has_elements = any(symbol.is_element for symbol in record.symbols)
         self._segments = segments_of(record.tasks)
-        records = b"".join(task.record for task in record.tasks)
         self._weights = context.package.weights
-        try:
-            self._plan = _kernels.SymbolicPlan(record.program, records, self._weights, context.threads)
-        except _kernels.Refused as refused:
-            reason, _ = refused.args
-            raise context.corrupt(f"the plan is refused: {reason}") from refused
+        self._plan = context.load(record)
 
     def sizes(self, variables: Sequence[Array]) -> tuple[int, ...] | None:
         """The values of the symbols; None if elements that decide them are not there."""

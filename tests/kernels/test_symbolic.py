@@ -7,6 +7,7 @@ import struct
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import pytest
@@ -97,6 +98,22 @@ def test_instances_share_arenas_that_no_run_uses() -> None:
     assert address(start(symbolic, 1 << 16)) != arena  # the first run still uses its own
     del first
     assert address(start(symbolic, 1 << 14)) == arena
+
+
+def test_plans_share_arenas() -> None:
+    first = load(CHAIN)
+    arena = address(start(first, 1 << 16))
+    second = _kernels.SymbolicPlan(CHAIN.pack(), RECORDS, None, 1, arenas_of=first)
+    third = _kernels.SymbolicPlan(CHAIN.pack(), RECORDS, None, 1, arenas_of=second)
+    del first, second
+    assert address(start(third, 1 << 16)) == arena
+    assert address(start(load(CHAIN), 1 << 16)) != arena
+
+
+@pytest.mark.parametrize("other", [1, "plan", _kernels.SymbolicPlan.__new__(_kernels.SymbolicPlan)])
+def test_arenas_of_what_is_no_plan(other: Any) -> None:
+    with pytest.raises(TypeError, match="arenas_of"):
+        _kernels.SymbolicPlan(CHAIN.pack(), RECORDS, None, 1, arenas_of=other)
 
 
 def test_an_arena_grows_by_a_quarter_or_more() -> None:

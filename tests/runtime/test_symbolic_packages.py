@@ -14,8 +14,9 @@ from atcpy.errors import PackageCorrupt
 from atcpy.ir import CompiledModel, CountedOutput, DType, PlannedCluster, Symbol, SymbolicPlan, Task, Variable
 from atcpy.om import writer
 from atcpy.options import convert_options
+from atcpy.runtime.plan import ExecutionPlan
 from atcpy.stages.pipeline import compile_model
-from tests.models_in_text import model
+from tests.models_in_text import model, package
 
 TEXT = "m (float[b,n] x, float[n] c) => (float[b,n] y) { t = Exp(x) u = Transpose(t) v = Transpose(u) y = Add(v, c) }"
 FEEDS = {"x": np.zeros((2, 3), np.float32), "c": np.ones(3, np.float32)}
@@ -71,6 +72,24 @@ def test_the_package_as_it_is() -> None:
 @pytest.mark.parametrize("change", BROKEN.values(), ids=BROKEN)
 def test_broken_plans_are_refused(change: Change) -> None:
     refused(with_plans(change))
+
+
+def test_the_plans_of_a_package_share_their_arenas() -> None:
+    text = (
+        "m (float[n,4] x) => (float[k] z) <float[4,4] w> {"
+        " a = MatMul(x, w) s = MatMul(a, w) i = NonZero(s) j = Transpose(i) g = GatherND(s, j) z = Exp(g) }"
+    )
+    session = InferenceSession(package(text), threads=1)
+    session.run(None, {"x": np.ones((50, 4), np.float32)})
+    first, second = session.plans
+    assert first.arena_bytes and second.arena_bytes
+    assert arena_address(first) == arena_address(second)
+
+
+def arena_address(plan: ExecutionPlan) -> int:
+    """The address of the arena of a run that ends at once."""
+    inputs, outputs = ([np.empty(port.nbytes, np.uint8) for port in ports] for ports in (plan.inputs, plan.outputs))
+    return np.frombuffer(memoryview(plan.plan.start([*inputs], [*outputs])), np.uint8).ctypes.data
 
 
 def with_plans(change: Change) -> CompiledModel:

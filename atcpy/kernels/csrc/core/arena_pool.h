@@ -1,9 +1,9 @@
 /* Memory for runs: arenas that a run has left, for the next.
  *
- * The instances of a symbolic plan share a pool, so that a size that was not met before runs in
- * pages that the system has already provided. An arena that is too small is replaced by one that is
- * a quarter larger or more: sizes that grow step by step allocate seldom. One that was more than
- * four times too large for 64 runs in a row is given back to the system.
+ * The instances of all symbolic plans of a package share a pool, so that a size that was not met
+ * before runs in pages that the system has already provided. An arena that is too small is replaced
+ * by one that is a quarter larger or more: sizes that grow step by step allocate seldom. One that
+ * was more than four times too large for 64 runs in a row is given back to the system.
  */
 #ifndef ATC_ARENA_POOL_H
 #define ATC_ARENA_POOL_H

@@ -8,7 +8,7 @@
  *     run.execute(first, last, elapsed_ns=None);  memoryview(run) -> the arena
  *     run.iterate(count, swaps, strides, condition) -> how many iterations there were
  *     maps_of_rows(keys, rows) -> [{key: float, ...}, ...]
- *     SymbolicPlan(blob, records, weights, threads, isa, only)
+ *     SymbolicPlan(blob, records, weights, threads, isa, only, arenas_of)
  *     plan.arena_bytes() -> those of every instance, or None: each has its own
  *     plan.instantiate(symbols) -> (Plan, port_bytes, output_shapes, arena_bytes), or None
  */
@@ -29,6 +29,7 @@ static PyTypeObject *plan_type, *run_type;
 struct symbolic_object {
     PyObject_HEAD struct atc_symbolic *symbolic;
     Py_buffer weights;
+    PyObject *owner; /* of the arenas; NULL: the plan itself */
 };
 
 struct plan_object {
@@ -246,21 +247,27 @@ static PyObject *plan_rows(PyObject *object, PyObject *unused)
 static int symbolic_init(PyObject *object, PyObject *args, PyObject *kwargs)
 {
     struct symbolic_object *self = (struct symbolic_object *)object;
-    static char *names[] = {"blob", "records", "weights", "threads", "isa", "only", NULL};
+    static char *names[] = {"blob", "records", "weights",   "threads",
+                            "isa",  "only",    "arenas_of", NULL};
     Py_buffer blob, records;
-    PyObject *weights;
+    PyObject *weights, *other = Py_None;
     int threads;
     const char *isa_name = NULL, *only = NULL;
     if (self->symbolic != NULL) {
         PyErr_SetString(PyExc_RuntimeError, "a plan is loaded once");
         return -1;
     }
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "y*y*Oi|zz", names, &blob, &records, &weights,
-                                     &threads, &isa_name, &only))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "y*y*Oi|zzO", names, &blob, &records, &weights,
+                                     &threads, &isa_name, &only, &other))
         return -1;
     const int isa = isa_name ? atc_isa_by_name(isa_name) : (int)atc_this_cpu()->isa;
+    const bool shares = Py_IS_TYPE(other, Py_TYPE(object));
+    const struct atc_symbolic *sharing =
+        shares ? ((struct symbolic_object *)other)->symbolic : NULL;
     if (isa < 0)
         PyErr_SetString(PyExc_ValueError, "unknown isa");
+    else if (other != Py_None && sharing == NULL)
+        PyErr_SetString(PyExc_TypeError, "arenas_of is no loaded plan");
     else if (weights == Py_None || PyObject_GetBuffer(weights, &self->weights, PyBUF_SIMPLE) == 0) {
         struct atc_refusal refusal;
         self->symbolic = atc_symbolic_load(
@@ -270,6 +277,9 @@ static int symbolic_init(PyObject *object, PyObject *args, PyObject *kwargs)
             set_refused(&refusal);
             PyBuffer_Release(&self->weights);
             self->weights = (Py_buffer){0};
+        } else if (sharing != NULL) {
+            atc_symbolic_share_arenas(self->symbolic, sharing);
+            self->owner = Py_NewRef(other);
         }
     }
     PyBuffer_Release(&blob);
@@ -284,6 +294,7 @@ static void symbolic_dealloc(PyObject *object)
         atc_symbolic_free(self->symbolic);
     if (self->weights.obj != NULL)
         PyBuffer_Release(&self->weights);
+    Py_XDECREF(self->owner);
     PyTypeObject *type = Py_TYPE(object);
     type->tp_free(object);
     Py_DECREF(type);

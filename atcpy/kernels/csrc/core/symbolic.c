@@ -51,7 +51,8 @@ struct atc_symbolic {
     struct atc_placement *placements; /* none: instances place the blocks */
     uint32_t *input_slots, *output_slots, *ranks, *dim_slots;
     struct block_operand *operands;
-    struct atc_arena_pool arenas;   /* of all instances */
+    struct atc_arena_pool own_arenas;
+    struct atc_arena_pool *arenas;  /* of all instances: those, or another plan's */
     const struct kernel_row **rows; /* of each task's family; NULL: the host's, or none */
     struct atc_blocks *arena;       /* NULL: the blocks have placements, in arena_bytes bytes */
     int64_t arena_bytes;
@@ -337,7 +338,8 @@ struct atc_symbolic *atc_symbolic_load(const uint8_t *blob, size_t blob_bytes,
         return NULL;
     }
     pthread_mutex_init(&self->lock, NULL);
-    atc_arena_pool_init(&self->arenas);
+    atc_arena_pool_init(&self->own_arenas);
+    self->arenas = &self->own_arenas;
     self->weights = weights;
     self->weight_bytes = weight_bytes;
     self->threads = threads;
@@ -357,11 +359,16 @@ struct atc_symbolic *atc_symbolic_load(const uint8_t *blob, size_t blob_bytes,
     return NULL;
 }
 
+void atc_symbolic_share_arenas(struct atc_symbolic *symbolic, const struct atc_symbolic *other)
+{
+    symbolic->arenas = other->arenas;
+}
+
 void atc_symbolic_free(struct atc_symbolic *self)
 {
     if (self->arena != NULL)
         atc_blocks_free(self->arena);
-    atc_arena_pool_free(&self->arenas);
+    atc_arena_pool_free(&self->own_arenas);
     pthread_mutex_destroy(&self->lock);
     free(self->symbols);
     free(self->instrs);
@@ -526,7 +533,7 @@ static bool load(struct atc_symbolic *self, struct atc_instance *instance,
         self->rows, &limits, self->threads, self->isa, self->only, refusal);
     if (instance->plan == NULL)
         return false;
-    instance->plan->arenas = &self->arenas;
+    instance->plan->arenas = self->arenas;
     if (atc_plan_writes_outputs(instance->plan, output_bytes, refusal))
         return true;
     atc_plan_free(instance->plan);

@@ -72,6 +72,9 @@ struct atc_symbolic *atc_symbolic_load(const uint8_t *blob, size_t blob_bytes,
                                        int64_t weight_bytes, int threads, enum atc_isa isa,
                                        const char *only, struct atc_refusal *refusal);
 void atc_symbolic_free(struct atc_symbolic *symbolic);
+
+/* Instances take the arenas of another plan, which must outlive this one, instead of its own. */
+void atc_symbolic_share_arenas(struct atc_symbolic *symbolic, const struct atc_symbolic *other);
 struct atc_symbolic_sizes atc_symbolic_sizes(const struct atc_symbolic *symbolic);
 
 /* Guards count in their order, the first that fails decides; a program that fails is refused only
