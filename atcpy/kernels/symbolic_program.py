@@ -227,6 +227,15 @@ def planned_arena_bytes(program: bytes) -> int | None:
     return max((offset + max_nbytes for offset, max_nbytes in _PLACEMENT.iter_unpack(program[start:end])), default=0)
 
 
+def largest_arena_bytes(programs: Iterable[bytes]) -> int | None:
+    """Return the bytes of the largest arena of several plans; None if there are none, or runs place the blocks of one.
+    Raises ValueError as above.
+    """
+    arenas = [planned_arena_bytes(program) for program in programs]
+    known = [arena for arena in arenas if arena is not None]
+    return max(known) if known and len(known) == len(arenas) else None
+
+
 def _atom_of(symbol: int) -> int:
     terms = terms_of(symbol)
     if len(terms) != 1 or len(terms[0][0]) != 1 or terms[0][1] != 1:

@@ -2,15 +2,27 @@
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from atcpy.errors import PackageCorrupt, UsageError, Where, did_you_mean, raise_os_error
-from atcpy.ir import Graph, Node, SymbolicPlan, TensorDesc, nodes_with_bodies, states_by_name, task_counts, with_bodies
+from atcpy.ir import (
+    Graph,
+    Node,
+    SymbolicPlan,
+    TensorDesc,
+    nodes_with_bodies,
+    plans_of,
+    states_by_name,
+    task_counts,
+    with_bodies,
+)
 from atcpy.ir.gears import branches
 from atcpy.kernels import _kernels
 from atcpy.kernels.guard_text import guard_texts
 from atcpy.kernels.record import HOST_FAMILY, read_order, read_slots
+from atcpy.kernels.symbolic_program import largest_arena_bytes, planned_arena_bytes
 from atcpy.kernels.table import kernel_table
 from atcpy.om.container import Partition, Verify
 from atcpy.om.package import Package, read_package
@@ -19,13 +31,14 @@ from atcpy.om.task_record import TaskRecord
 from atcpy.report.allreduce import allreduce_line
 from atcpy.report.columns import table
 from atcpy.report.record import to_json
-from atcpy.report.units import count_of, counts, planned, shape, size, states
-from atcpy.stages.report import Precision, count_engines, count_host_ops
+from atcpy.report.units import count_of, counts, largest_arena, planned, shape, size, states
+from atcpy.stages.report import Memory, Precision, count_engines, count_host_ops
 
 TABLES = ("io", "nodes", "tasks", "plans", "weights", "passes", "precision", "memory", "provenance")
 _CANN = "CANN's own runtime cannot load this package: the container is ATC's, the kernels are atcpy's"
 
 Record = dict[str, Any]
+DecodedT = TypeVar("DecodedT")
 
 
 class PackageView:
@@ -84,14 +97,19 @@ class PackageView:
             ],
             "allreduce": to_json(graph.decisions.allreduce),
             "precision": to_json(Precision()),
-            "memory": {
-                "arena": self.package.arena_bytes,
-                "lower_bound": model.memory.lower_bound,
-                "unshared": model.memory.unshared_bytes,
-                "weights": len(self.package.weights),
-            },
+            "memory": self._memory(),
             "gears": [gear.text for gear in self.package.gears],
         }
+
+    def _memory(self) -> Record:
+        weights, plan = len(self.package.weights), self.model.memory
+        if self.package.has_unknown_shapes:
+            programs = (plan.program for plan in plans_of(self.package.clusters))
+            memory = Memory(self._decode(lambda: largest_arena_bytes(programs)), None, None, weights)
+        else:
+            memory = Memory(self.package.arena_bytes, plan.lower_bound, plan.unshared_bytes, weights)
+        record: Record = to_json(memory)
+        return record
 
     def _output_names(self) -> list[str]:
         return [info.name for info in self.package.outputs]
@@ -152,17 +170,26 @@ class PackageView:
                     yield name + (".states" if cluster.states else ""), nodes[cluster.graph], plan
 
     def plans(self) -> list[Record]:
-        """The plans for open dims: their tasks, and the guards that sizes keep which they serve. What no plan serves is
-        compiled when it is met.
+        """The plans for open dims: their tasks, the bytes of the arena if it is the same for all sizes, and the guards
+        that sizes keep which they serve. What no plan serves is compiled when it is met.
         """
         return [
-            {"plan": name, "tasks": len(plan.tasks), "guards": self._guards(plan)}
+            {
+                "plan": name,
+                "tasks": len(plan.tasks),
+                "arena": self._decode(partial(planned_arena_bytes, plan.program)),
+                "guards": self._guards(plan),
+            }
             for name, _, plan in self._symbolic_plans()
         ]
 
     def _guards(self, plan: SymbolicPlan[TaskRecord]) -> list[str]:
+        return self._decode(lambda: guard_texts(plan.program, [symbol.name for symbol in plan.symbols]))
+
+    def _decode(self, read: Callable[[], DecodedT]) -> DecodedT:
+        """What is read out of a program. Raises PackageCorrupt (P0005) for one that is malformed."""
         try:
-            return guard_texts(plan.program, [symbol.name for symbol in plan.symbols])
+            return read()
         except ValueError as error:
             raise PackageCorrupt("P0005", str(error), where=Where(file=str(self.path))) from error
 
@@ -339,7 +366,8 @@ def summary_lines(summary: Record) -> Iterator[str]:
     if summary["allreduce"]:
         yield f"  allreduce  {allreduce_line(summary['allreduce'])}"
     memory = summary["memory"]
-    yield f"  memory     arena {size(memory['arena'])} · weights {size(memory['weights'])}"
+    arena = largest_arena(memory["arena"]) if summary["unknown_shapes"] else f"arena {size(memory['arena'])}"
+    yield f"  memory     {arena} · weights {size(memory['weights'])}"
 
 
 def table_lines(name: str, content: Any) -> list[str]:
@@ -410,8 +438,16 @@ def _task_lines(content: Sequence[Record]) -> list[str]:
 
 
 def _plan_lines(content: Sequence[Record]) -> list[str]:
-    rows = [(plan["plan"], plan["tasks"], ", ".join(plan["guards"]) or "all sizes") for plan in content]
-    return table(("plan", "tasks", "serves"), rows, right=(1,))
+    rows = [
+        (
+            plan["plan"],
+            plan["tasks"],
+            "by size" if plan["arena"] is None else plan["arena"],
+            ", ".join(plan["guards"]) or "all sizes",
+        )
+        for plan in content
+    ]
+    return table(("plan", "tasks", "arena", "serves"), rows, right=(1, 2))
 
 
 def _stream(task: Record) -> str:
@@ -443,8 +479,9 @@ def _precision_lines(content: Record) -> list[str]:
 
 def _memory_lines(content: Record) -> list[str]:
     rows = [(v["name"], v["dtype"], shape(v["storage_shape"]), v["format"], v["bytes"]) for v in content["largest"]]
+    arena = f"arena {content['arena']} bytes, lower bound {content['lower_bound']}, without reuse {content['unshared']}"
     return [
-        f"arena {content['arena']} bytes, lower bound {content['lower_bound']}, without reuse {content['unshared']}",
+        arena if content["lower_bound"] is not None else largest_arena(content["arena"]),
         f"weights {content['weights']} bytes",
         *table(("largest values", "dtype", "stored", "format", "bytes"), rows, right=(4,)),
     ]

@@ -8,7 +8,7 @@ from atcpy.ir import Source
 from atcpy.ir.decisions import PassCount
 from atcpy.report.allreduce import allreduce_line
 from atcpy.report.record import to_json
-from atcpy.report.units import count_of, counts, duration, planned, shape, size, states
+from atcpy.report.units import count_of, counts, duration, largest_arena, planned, shape, size, states
 from atcpy.stages.report import ConvertReport, Memory, PortInfo, Precision
 
 _ENGINES = ("AIcoreEngine", "VectorEngine", "AICPU", "GE_LOCAL", "DNN_HCCL", "HOST_CPU")
@@ -80,12 +80,14 @@ def _precision(precision: Precision) -> str:
 
 
 def _memory(memory: Memory) -> str:
+    if memory.arena is None or memory.unshared is None:
+        return f"{largest_arena(memory.arena)} · weights {size(memory.weights)}"
     saved = 100 - round(100 * memory.arena / memory.unshared) if memory.unshared else 0
     return f"arena {size(memory.arena)} (reuse saves {saved} %) · weights {size(memory.weights)}"
 
 
 def _arena(memory: Memory) -> str:
-    ratio = f" ({memory.arena / memory.lower_bound:.2f}×)" if memory.lower_bound else ""
+    ratio = f" ({memory.arena / memory.lower_bound:.2f}×)" if memory.arena and memory.lower_bound else ""
     return f"{memory.arena} bytes, lower bound {memory.lower_bound}{ratio}, without reuse {memory.unshared}"
 
 

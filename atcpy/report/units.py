@@ -13,6 +13,11 @@ def size(count: int) -> str:
     return f"{count} B"
 
 
+def largest_arena(nbytes: int | None) -> str:
+    """The arena of plans for many sizes; None if runs place its blocks."""
+    return "arena sized at run time" if nbytes is None else f"arena at most {size(nbytes)}"
+
+
 def duration(seconds: float) -> str:
     """A time with three digits: `1.42 s`, `25.6 ms`, `3.10 µs`."""
     for unit, factor in (("s", 1.0), ("ms", 1e-3)):

@@ -270,12 +270,7 @@ def _report(
         custom_ops=custom_ops_in(graph),
         passes=tuple(PassCount(*count) for count in decisions.counts()),
         allreduce=decisions.allreduce,
-        memory=reporting.Memory(
-            compiled.memory.arena_bytes,
-            compiled.memory.lower_bound,
-            compiled.memory.unshared_bytes,
-            reporting.weights_bytes(compiled),
-        ),
+        memory=reporting.memory_of(compiled),
         transdata=reporting.TransDataCount(transdata_left + cancelled, cancelled),
         stages=tuple(times),
         warnings=(

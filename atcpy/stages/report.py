@@ -6,10 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from atcpy.errors import AtcWarning
-from atcpy.ir import CompiledModel, Engine, PlannedCluster, Port, Source, Task
+from atcpy.ir import CompiledModel, Engine, PlannedCluster, Port, Source, Task, plans_of
 from atcpy.ir.decisions import AllReducePlan, PassCount
 from atcpy.ir.graph import Graph, walk
 from atcpy.kernels.guard_text import guard_texts
+from atcpy.kernels.symbolic_program import largest_arena_bytes
 from atcpy.ops import is_view
 from atcpy.ops.elementwise import graph_kernel
 
@@ -33,11 +34,13 @@ class PortInfo:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Sizes in bytes: the arena, its lower bound, its size without reuse, and the weights."""
+    """Sizes in bytes: the arena, its lower bound, its size without reuse, and the weights. Where shapes are unknown,
+    the arena is the largest of the plans, or None if runs place the blocks, and the bounds are None.
+    """
 
-    arena: int
-    lower_bound: int
-    unshared: int
+    arena: int | None
+    lower_bound: int | None
+    unshared: int | None
     weights: int
 
 
@@ -134,6 +137,15 @@ def count_guards(clusters: Iterable[PlannedCluster[Task]]) -> int:
     return sum(len(guard_texts(plan.program, [symbol.name for symbol in plan.symbols])) for plan in plans)
 
 
-def weights_bytes(compiled: CompiledModel) -> int:
+def memory_of(compiled: CompiledModel) -> Memory:
+    """Return the sizes of a model's memory."""
+    if compiled.has_unknown_shapes:
+        arena = largest_arena_bytes(plan.program for plan in plans_of(compiled.clusters))
+        return Memory(arena, None, None, _weights_bytes(compiled))
+    memory = compiled.memory
+    return Memory(memory.arena_bytes, memory.lower_bound, memory.unshared_bytes, _weights_bytes(compiled))
+
+
+def _weights_bytes(compiled: CompiledModel) -> int:
     """Bytes of the distinct constants, as stored."""
     return sum({weight.offset: weight.nbytes for weight in compiled.weights}.values())

@@ -122,9 +122,34 @@ def test_plans_of_open_dims_list_their_guards(invoke: Invoke, tmp_path: Path) ->
     assert "1 task, planned for all sizes that keep 2 guards, 1 plan more for dims of 1 or 0" in converted.out
     plans = invoke("inspect", tmp_path / "m.om", "--plans", "--json").envelope["result"]["plans"]
     assert plans == [
-        {"plan": "0.0.0.0", "tasks": 1, "guards": ["batch >= 1", "tokens >= 1"]},
-        {"plan": "0.0.1.0", "tasks": 1, "guards": ["batch >= 1", "tokens == 0"]},
+        {"plan": "0.0.0.0", "tasks": 1, "arena": 0, "guards": ["batch >= 1", "tokens >= 1"]},
+        {"plan": "0.0.1.0", "tasks": 1, "arena": 0, "guards": ["batch >= 1", "tokens == 0"]},
     ]
     shown = invoke("inspect", tmp_path / "m.om", "--plans").out
-    assert "0.0.1.0      1  batch >= 1, tokens == 0" in shown
+    assert "0.0.1.0      1      0  batch >= 1, tokens == 0" in shown
     assert "1 task, planned for all sizes that keep 2 guards" in shown
+
+
+SQUARES = "g (float[n,8] x) => (float[n,n] y) { t = Transpose(x) p = MatMul(x, t) s = Softmax(p) y = MatMul(s, p) }"
+
+
+@pytest.mark.parametrize(
+    ("options", "arena", "text", "column"),
+    [
+        (["--input_shape", "x:2~128,8"], 2 * 4 * 128 * 128, "arena at most 128.0 KB", "131072  n >= 2, n <= 128"),
+        ([], None, "arena sized at run time", "by size  n >= 1"),
+    ],
+    ids=["bounded", "open"],
+)
+def test_the_arena_of_many_sizes(
+    invoke: Invoke, tmp_path: Path, options: list[str], arena: int | None, text: str, column: str
+) -> None:
+    onnx.save(parse(SQUARES), tmp_path / "m.onnx")
+    convert = ["convert", "--model", tmp_path / "m.onnx", "--output", tmp_path / "m", *options]
+    assert text in invoke(*convert).out
+    memory = invoke(*convert, "--json").envelope["result"]["memory"]
+    assert (memory["arena"], memory["lower_bound"], memory["unshared"]) == (arena, None, None)
+    inspected = invoke("inspect", tmp_path / "m.om", "--json").envelope["result"]["memory"]
+    assert (inspected["arena"], inspected["lower_bound"], inspected["unshared"]) == (arena, None, None)
+    shown = invoke("inspect", tmp_path / "m.om", "--plans", "--memory").out
+    assert shown.count(text) == 2 and column in shown
