@@ -24,6 +24,7 @@ from atcpy.sizes import MAX_DIM as MAX_DIM
 from atcpy.sizes import MAX_RANK as MAX_RANK
 from atcpy.sizes import GearKind as GearKind
 from atcpy.sizes import Gears as Gears
+from atcpy.sizes import MemoryLimit as MemoryLimit
 from atcpy.threads import default_threads as default_threads
 
 KIB = 1024
@@ -176,23 +177,6 @@ class Deadline:
     def remaining(self) -> float | None:
         """Seconds left, at least 0; None without a limit."""
         return None if self._end is None else max(0.0, self._end - self._clock())
-
-
-@dataclass(frozen=True, slots=True)
-class MemoryLimit:
-    """The bytes that may be used; asked before an allocation, not after."""
-
-    limit_bytes: int
-
-    def check(self, needed_bytes: int, what: str, *, where: Where | None = None) -> None:
-        """Raise R0001 if `what` needs more than the limit."""
-        if needed_bytes > self.limit_bytes:
-            raise ResourceLimit(
-                "R0001",
-                f"{what} needs {needed_bytes} bytes, the limit is {self.limit_bytes}",
-                where=where,
-                hint="raise --memory-limit, or make the shapes smaller",
-            )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,13 +1,32 @@
-"""Limits on sizes, and the sizes that the gears of a package list: what options, compiler and runtime share."""
+"""Limits on sizes and memory, and the sizes of gears: what options, compiler and runtime share."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from itertools import cycle
 
+from atcpy.errors import ResourceLimit, Where
+
 ANY_SIZE = -1
 MAX_DIM = 2**40
 MAX_RANK = 64
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryLimit:
+    """The bytes that may be used; asked before an allocation, not after."""
+
+    limit_bytes: int
+
+    def check(self, needed_bytes: int, what: str, *, where: Where | None = None) -> None:
+        """Raise R0001 if `what` needs more than the limit."""
+        if needed_bytes > self.limit_bytes:
+            raise ResourceLimit(
+                "R0001",
+                f"{what} needs {needed_bytes} bytes, the limit is {self.limit_bytes}",
+                where=where,
+                hint="raise --memory-limit, or make the shapes smaller",
+            )
 
 
 class GearKind(IntEnum):

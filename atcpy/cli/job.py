@@ -118,6 +118,7 @@ class Job:
     capacity: int  # rows that the states have room for
     custom_ops: Sequence[str] | None
     threads: int | None
+    memory_limit: int | None
 
     def prepare(self) -> None:
         """Do what a process does once, however many ranks it runs."""
@@ -130,7 +131,7 @@ class Job:
         from atcpy import InferenceSession
 
         threads = self.threads or max(1, default_threads() // world.ranks)
-        session = InferenceSession(self.package, threads=threads, world=world)
+        session = InferenceSession(self.package, threads=threads, world=world, memory_limit=self.memory_limit)
         states = read_states(self.states, session)
         session.bind_state(states, capacity=self.capacity)
         runs = self.inputs.feeds(session, world, states)

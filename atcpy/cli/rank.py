@@ -17,7 +17,7 @@ def main(path: str) -> None:
     """Do what the folder says, and send the result through the channel."""
     channel, launch, work = RankChannel(), find_launch(), RankFolder(path).read_work()
     job = Job.from_record(work["job"])
-    with Limits(None, work["memory_limit"]), redirect_stdout(sys.stderr):
+    with Limits(None, work["job"]["memory_limit"]), redirect_stdout(sys.stderr):
         outcome = run_rank(job.on_rank, RankSetup(launch, 1, 1, work["groups"], work["wait"]), channel)
     channel.send_result(outcome.to_record())
 

@@ -52,7 +52,6 @@ def _start(run: Invocation, job: Job, setup: RankSetup) -> Outcome:
         "job": asdict(job),
         "groups": setup.groups,
         "wait": setup.wait,
-        "memory_limit": run.option("memory_limit"),
     }
     try:
         results = run_ranks("atcpy.cli.rank", work, setup, seconds=run.option("timeout"), debug=run.debug)

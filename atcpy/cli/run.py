@@ -77,7 +77,8 @@ def run_(
 
     sources = InputSources(inputs or [], npz or [], fill, shape or [], image or [], mean, std, layout)
     request = OutputRequest(outputs, output_dir, npz_out, labels, top_k, check_finite)
-    job = Job(package, sources, request, state or [], capacity, options["custom_ops"], run.option("threads"))
+    limits = run.option("threads"), run.option("memory_limit")
+    job = Job(package, sources, request, state or [], capacity, options["custom_ops"], *limits)
     launch = find_launch()
     if max(ranks, simulate_ranks, launch.ranks) == 1:
         job.prepare()

@@ -18,6 +18,7 @@ from atcpy.om.package import Package
 from atcpy.runtime.distributed.world import SingleRank, World
 from atcpy.runtime.loader import bind_compiled, bind_package, missing_custom_ops, open_package
 from atcpy.runtime.plan import ExecutionPlan
+from atcpy.sizes import MemoryLimit
 from atcpy.threads import default_threads
 
 # What is imported here runs packages of fixed shapes; functions import what others need besides.
@@ -65,6 +66,8 @@ class InferenceSession:
 
     shape_cache: of a graph whose shapes are known only at run time, how many variants are kept compiled.
 
+    memory_limit: maximum bytes of the arena of a run, checked here unless its size depends on open dims.
+
     Raises PackageCorrupt, ResourceLimit, UsageError, CustomOpError.
     """
 
@@ -81,6 +84,7 @@ class InferenceSession:
         custom_ops: object = (),
         shape_cache: int = DEFAULT_SHAPE_CACHE,
         world: World | None = None,
+        memory_limit: int | None = None,
     ) -> None:
         if verify not in ("full", "header"):
             raise UsageError("E10001", f'verify: "{verify}" is not full or header')
@@ -92,6 +96,10 @@ class InferenceSession:
         _load_custom_ops(custom_ops)
         self._package = open_package(source, verify=Verify.FULL if verify == "full" else Verify.HEADER, mmap=mmap)
         raise_all(missing_custom_ops(self._package))
+        limit = None if memory_limit is None else MemoryLimit(memory_limit)
+        if limit is not None:
+            arenas = [gear.arena_bytes for gear in self._package.gears] or [self._package.arena_bytes]
+            limit.check(max(arenas), "the arena")
         self._world = world or SingleRank()
         self._is_agreed = self._world.ranks == 1
         self._model: PackagedModel | None = None
@@ -103,7 +111,7 @@ class InferenceSession:
         self._state_plans: StatePlans | None = None
         self._states: BoundStates | None = None
         if self._package.has_unknown_shapes:
-            self._load_procedure(shape_cache)
+            self._load_procedure(shape_cache, limit)
         elif self._package.gears:
             from atcpy.runtime.gears import GearPlans
 
@@ -121,7 +129,7 @@ class InferenceSession:
         self._defaults: dict[int, Array] | None = None
         self._by_name = {port.name: index for index, port in enumerate(self._inputs)}
 
-    def _load_procedure(self, shape_cache: int) -> None:
+    def _load_procedure(self, shape_cache: int, limit: MemoryLimit | None) -> None:
         """Load a package whose shapes are not all known."""
         from atcpy.runtime.on_demand import ShapeCache, compile_on_demand
         from atcpy.runtime.planned_model import load_model, nodes_of
@@ -133,7 +141,7 @@ class InferenceSession:
         bind = partial(bind_compiled, store=WeightStore(), threads=self.threads, world=self._world)
         specialize = compile_on_demand(InferenceSession.compiler, lambda: self.model.cmdline)
         self.shape_cache = ShapeCache(specialize, bind, shape_cache)
-        context = PlanContext(self._package, self.threads, self._world)
+        context = PlanContext(self._package, self.threads, self._world, limit)
         self._procedure = load_model(context, self.shape_cache, lambda: self.model.graph)
         self._state_plans = load_states(context, lambda: nodes_of(self.model.graph))
 

@@ -27,6 +27,7 @@ from atcpy.runtime.distributed.world import World
 from atcpy.runtime.iterations import BodyOutput, BodyPlan, Origin
 from atcpy.runtime.memory import new_buffers, owned
 from atcpy.runtime.plan import ExecutionPlan, PlanPort, segments_of
+from atcpy.sizes import MemoryLimit
 
 if TYPE_CHECKING:  # their modules import the records of all operators
     from atcpy.ir import Node
@@ -46,10 +47,13 @@ class PlanContext:
     package: Package
     threads: int
     world: World
+    memory_limit: MemoryLimit | None = None
     _first: _kernels.SymbolicPlan | None = None  # whose arenas all plans share
 
     def load(self, plan: SymbolicPlan[TaskRecord]) -> _kernels.SymbolicPlan:
-        """Check a plan of the package. Raises PackageCorrupt (P0005) for what is malformed."""
+        """Check a plan of the package. Raises PackageCorrupt (P0005) for what is malformed, ResourceLimit (R0001) for
+        an arena beyond the limit, if it is the same for all sizes.
+        """
         records = b"".join(task.record for task in plan.tasks)
         weights = self.package.weights
         try:
@@ -57,6 +61,8 @@ class PlanContext:
         except _kernels.Refused as refused:
             reason, _ = refused.args
             raise self.corrupt(f"the plan is refused: {reason}") from refused
+        if self.memory_limit is not None:
+            self.memory_limit.check(loaded.arena_bytes() or 0, "the arena for the largest sizes")
         self._first = self._first or loaded
         return loaded
 

@@ -6,7 +6,7 @@ plan, unless it holds for all sizes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product, zip_longest
 
@@ -40,6 +40,7 @@ from atcpy.kernels.symbolic_program import encode_program
 from atcpy.ops.core.plan_loop import flattened_graphs
 from atcpy.ops.core.reference import EVALUATION_ERRORS
 from atcpy.ops.core.steps import IN_PLAN, cluster_graph, find_steps
+from atcpy.options import Limits
 from atcpy.passes.compile.bind_states import NoStates, bind_states
 from atcpy.passes.compile.emit_tasks import Identity, WeightLayout, emit_symbolic, keep_unknown, output_names
 from atcpy.passes.compile.plan_largest import plan_largest
@@ -68,10 +69,7 @@ def plan_unknown(graph: Graph, identity: Identity, manager: PassManager) -> Comp
     for number, owner in enumerate(with_bodies(graph)):
         if owner not in in_plans:
             nodes = nodes_with_bodies(owner)
-            order = (
-                *range(len(owner), len(nodes)),
-                *range(len(owner)),
-            )  # names of the graph itself come last, and stay
+            order = (*range(len(owner), len(nodes)), *range(len(owner)))  # the graph's own names come last, and stay
             kept = {name: index for index in order for name in (nodes[index].name, *nodes[index].sources)}
             found = _plan_graph(number, owner, _Context(quiet, weights, kept))
             planned += found.clusters
@@ -137,6 +135,7 @@ def _plan_clusters(number: int, owner: Graph, context: _Context, *, is_strict: b
             is_whole = number == 0 and cluster.is_whole
             traces = _plan_variants(cluster_graph(owner, cluster), context, dims_agree=is_whole)
             inputs = tuple(_variable(value.name, value.desc) for value in cluster.inputs)
+            _check_memory(traces, context.manager.options.limits)
             variants = tuple(trace.variant() for trace in traces)
             planned.append(PlannedCluster(number, step, inputs, variants, is_whole))
         except Untraceable as untraceable:
@@ -158,8 +157,15 @@ def _plan_states(graph: Graph, inputs: tuple[Variable, ...], context: _Context) 
     except Untraceable:
         context.weights.shrink(before)
         return
+    _check_memory(traces, context.manager.options.limits)
     variants = tuple(trace.variant() for trace in traces if trace.states == traces[0].states)
     yield PlannedCluster(0, 0, (*inputs, _CAPACITY), variants, states=traces[0].states)
+
+
+def _check_memory(traces: Sequence[_Trace], limits: Limits) -> None:
+    """Raise R0001 if the largest sizes of bounded dims need more memory than the user allows."""
+    if limits.memory_bytes is not None:
+        limits.memory().check(max(trace.max_arena_bytes for trace in traces), "the arena for the largest sizes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,6 +264,7 @@ class _Trace:
     states: tuple[State, ...] = ()
     plans: list[SymbolicPlan[Task]] = field(default_factory=list)
     outputs: list[int] = field(default_factory=list)
+    max_arena_bytes: int = 0  # of the plans whose block sizes are bounded, at the largest sizes
     _variables: dict[str, int] = field(default_factory=dict)
     _elements: dict[str, list[str]] = field(default_factory=dict)  # symbols of values that decide shapes, by its name
     _count: int = 0
@@ -382,6 +389,7 @@ class _Trace:
             symbols.upper_bounds(block.nbytes for block in emitted.blocks),
             reuse=context.manager.options.compile.reuse_memory,
         )
+        self.max_arena_bytes = max(self.max_arena_bytes, largest.arena_bytes)
         program = encode_program(
             symbols.tracer,
             symbols.symbols,

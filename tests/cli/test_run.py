@@ -1,4 +1,5 @@
 import json
+import resource
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ from atcpy.cli.arrays import read_image, safe_names
 from atcpy.errors import UsageError
 from atcpy.ir import DType
 from atcpy.verify.inputs import Port
+from tests.models_in_text import model as parse
 
 from .conftest import Invoke
 
@@ -177,3 +179,20 @@ def test_a_file_that_is_no_picture_is_refused(tmp_path: Path) -> None:
     for name in ("cut.png", "missing.png"):
         with pytest.raises(UsageError):
             read_image(port, str(tmp_path / name), mean=None, std=None, layout="NCHW")
+
+
+def test_the_memory_limit_counts_for_the_largest_sizes(
+    invoke: Invoke, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resource, "setrlimit", lambda *limit: None)  # it would stay for this process
+    text = "g (float[n,8] x) => (float[n,n] y) { t = Transpose(x) p = MatMul(x, t) s = Softmax(p) y = MatMul(s, p) }"
+    onnx.save(parse(text), tmp_path / "m.onnx")
+    convert = ["convert", "--model", tmp_path / "m.onnx", "--output", tmp_path / "m", "--input_shape", "x:1~128,8"]
+    needed = "error[R0001] the arena for the largest sizes needs 131072 bytes, the limit is 130048"
+    refused = invoke(*convert, "--memory-limit", "127K")
+    assert (refused.code, refused.err.splitlines()[0]) == (6, needed)
+    assert invoke(*convert, "--memory-limit", "128K").code == 0
+    small = ["run", tmp_path / "m.om", "--shape", "x=2,8", "--fill", "ones"]
+    refused = invoke(*small, "--memory-limit", "127K")
+    assert (refused.code, refused.err.splitlines()[0]) == (6, needed)
+    assert invoke(*small, "--memory-limit", "128K").code == 0

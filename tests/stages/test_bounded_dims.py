@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from atcpy import InferenceSession
-from atcpy.errors import UsageError
+from atcpy.errors import ResourceLimit, UsageError
 from atcpy.ir import CompiledModel, plans_of
 from atcpy.kernels.symbolic_program import planned_arena_bytes
 from atcpy.om import writer
@@ -132,3 +132,45 @@ def test_too_large_an_arena_is_placed_at_run_time() -> None:
     rows = MAX_PLANNED_BYTES // 4096
     assert MAX_PLANNED_BYTES in arenas(compiled(text, f"x:2~{rows},1024"))
     assert set(arenas(compiled(text, f"x:2~{rows + 1},1024"))) == {None}
+
+
+LARGEST = "the arena for the largest sizes needs 114688 bytes"  # two blocks of 8·28·64 floats
+
+
+@pytest.mark.parametrize(("limit", "fits"), [(114688, True), (114687, False)])
+def test_the_largest_sizes_keep_the_memory_limit(limit: int, fits: bool) -> None:
+    shapes = "x:1~8,2~28,64"
+    if fits:
+        compiled(ATTENTION, shapes, memory_limit=str(limit))
+        InferenceSession(package(ATTENTION, {"input_shape": shapes}), threads=1, memory_limit=limit)
+        return
+    with pytest.raises(ResourceLimit, match=LARGEST) as caught:
+        compiled(ATTENTION, shapes, memory_limit=str(limit))
+    assert caught.value.code == "R0001"
+    with pytest.raises(ResourceLimit, match=LARGEST) as caught:
+        InferenceSession(package(ATTENTION, {"input_shape": shapes}), threads=1, memory_limit=limit)
+    assert caught.value.code == "R0001"
+
+
+def test_bounds_that_are_not_planned_for_keep_the_memory_limit() -> None:
+    shapes = "x:1~1000000,1~1000000,64"
+    assert set(arenas(compiled(ATTENTION, shapes))) == {None}
+    with pytest.raises(ResourceLimit, match="the arena for the largest sizes needs"):
+        compiled(ATTENTION, shapes, memory_limit="64G")
+
+
+def test_open_dims_have_no_largest_arena() -> None:
+    planned = compiled(ATTENTION, "x:1~8,-1,64", memory_limit="16K")
+    session = InferenceSession(writer.to_bytes(planned), threads=1, memory_limit=1)
+    assert session.run(None, {"x": np.zeros((2, 3, 64), np.float32)})[0].shape == (2, 3, 64)
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"input_shape": "x:-1,8", "dynamic_batch_size": "2,9"}], ids=["fixed", "gears"]
+)
+def test_the_arena_of_fixed_shapes_is_checked_at_load(options: dict[str, object]) -> None:
+    text = "m (float[9,8] x) => (float[9,8] y) <float[8,8] w> { a = MatMul(x, w) y = MatMul(a, w) }"
+    content = package(text if not options else text.replace("9,8", "n,8"), options)
+    InferenceSession(content, threads=1, memory_limit=320)
+    with pytest.raises(ResourceLimit, match="the arena needs 320 bytes, the limit is 319"):
+        InferenceSession(content, threads=1, memory_limit=319)

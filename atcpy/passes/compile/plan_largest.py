@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
 
-from atcpy.ir.shape import MAX_BYTES
 from atcpy.kernels.symbolic_program import BlockSize, Placement
 from atcpy.passes.compile.plan_memory import Block, align, plan_memory
 
@@ -25,7 +25,7 @@ class LargestSizes:
 
 def plan_largest(blocks: Sequence[BlockSize], max_sizes: Sequence[float], *, reuse: bool) -> LargestSizes:
     """Plan the memory of blocks that have at most these sizes in bytes."""
-    if not all(size < MAX_BYTES for size in max_sizes):
+    if inf in max_sizes:
         return LargestSizes(0, ())
     largest = [Block(align(int(size)), block.first, block.last) for block, size in zip(blocks, max_sizes, strict=True)]
     memory = plan_memory(largest, reuse=reuse)
