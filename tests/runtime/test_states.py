@@ -13,7 +13,9 @@ import pytest
 
 from atcpy import InferenceSession
 from atcpy.errors import AtcError, ResourceLimit, UsageError
+from atcpy.ir import CompiledModel
 from atcpy.ir.tensor import Array
+from atcpy.kernels.symbolic_program import planned_arena_bytes
 from atcpy.om import writer
 from atcpy.options import convert_options
 from atcpy.runtime.session import InferenceSession as Session
@@ -88,10 +90,13 @@ MODELS = {
 }
 
 
-def session_of(text: str, **options: object) -> Session:
+def compiled_of(text: str, **options: object) -> CompiledModel:
     head = '<ir_version: 10, opset_import: ["" : 23, "com.microsoft" : 1]> m '
-    compiled = compile_model(parse_text(head + text), convert_options(options))[0]
-    return InferenceSession(writer.to_bytes(compiled), threads=1)
+    return compile_model(parse_text(head + text), convert_options(options))[0]
+
+
+def session_of(text: str, **options: object) -> Session:
+    return InferenceSession(writer.to_bytes(compiled_of(text, **options)), threads=1)
 
 
 def empty(session: Session, states: Mapping[str, str], batch: int) -> dict[str, Array]:
@@ -138,6 +143,21 @@ def test_states_give_what_fed_caches_give(name: str, lengths: list[int], monkeyp
             np.testing.assert_allclose(output, value, rtol=2e-6, atol=1e-6, err_msg=key)
     assert len(computed) == 1, "only the first run, which has no rows yet, is not extended in place"
     assert session.state_length == 10
+
+
+def test_the_arena_of_bounded_caches_is_planned() -> None:
+    text, states = MODELS["attention of plain ops"]
+    bounds = "x:1~2,1~4,8;past_k:1~2,2,0~9,4;past_v:1~2,2,0~9,4"
+    [bound] = [cluster for cluster in compiled_of(text, input_shape=bounds).clusters if cluster.states]
+    arenas = [planned_arena_bytes(plan.program) for variant in bound.variants for plan in variant.plans]
+    assert arenas and None not in arenas
+    session = session_of(text, input_shape=bounds)
+    inputs = steps(2, [3, 1, 1, 4, 1], 8)
+    expected = fed(session, states, inputs)
+    session.bind_state(states, capacity=10)
+    for x, result in zip(inputs, expected, strict=True):
+        [y] = session.run(["y"], {"x": x})
+        np.testing.assert_allclose(y, result["y"], rtol=2e-6, atol=1e-6)
 
 
 def decoder(capacity: int) -> Session:

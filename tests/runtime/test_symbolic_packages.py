@@ -92,8 +92,28 @@ def arena_address(plan: ExecutionPlan) -> int:
     return np.frombuffer(memoryview(plan.plan.start([*inputs], [*outputs])), np.uint8).ctypes.data
 
 
-def with_plans(change: Change) -> CompiledModel:
-    good = compiled()
+def moved(offset: int) -> Change:
+    """Lay the second block, which lives beside the first, elsewhere."""
+    first, second = struct.pack("<4q", 0, 1024, 1024, 1024), struct.pack("<4q", 0, 1024, offset, 1024)
+    return program(lambda blob: blob.replace(first, second))
+
+
+@pytest.mark.parametrize("offset", [1024, 2048, 0, 960, 1040, -1024, 2**47])
+def test_blocks_that_lie_wrong_are_refused(offset: int) -> None:
+    text = "m (float[n,8] x) => (float[n,n] y) { t = Transpose(x) p = MatMul(x, t) s = Softmax(p) y = MatMul(s, p) }"
+    good = compile_model(model(text), convert_options({"input_shape": "x:2~16,8"}))[0]
+    content = writer.to_bytes(with_plans(moved(offset), good))
+    if offset in (1024, 2048):
+        [y] = InferenceSession(content, threads=1).run(None, {"x": np.ones((5, 8), np.float32)})
+        np.testing.assert_allclose(y, np.full((5, 5), 8), rtol=1e-6)
+        return
+    with pytest.raises(PackageCorrupt, match="the plan is refused: block 1") as caught:
+        InferenceSession(content, threads=1)
+    assert caught.value.code == "P0005"
+
+
+def with_plans(change: Change, good: CompiledModel | None = None) -> CompiledModel:
+    good = good or compiled()
     [cluster] = good.clusters
     variants = [replace(item, plans=tuple(change(plan) for plan in item.plans)) for item in cluster.variants]
     return replace(good, clusters=(replace(cluster, variants=tuple(variants)),))
