@@ -254,8 +254,21 @@ def test_no_value_is_above_the_upper_bound(number: int) -> None:
 def test_upper_bounds_are_those_of_the_dims() -> None:
     tracer = Tracer()
     b, s, n = tracer.symbol("b", 1, 8, 5), tracer.symbol("s", 2, 100, 7), tracer.symbol("n", 1, 2**40, 9)
-    sizes = [b * s * 4, -(-s // 64) * 64, 200 - s, 5, maximum(b, s), minimum(n, 64), n, b * n, n // 1024, n - n + s]
-    expected = [3200, 128, 198, 5, 100, 64, inf, inf, inf, 100]
+    three = tracer.symbol("three", 3, 3, 3)
+    sizes = [
+        three * n,
+        b * s * 4,
+        -(-s // 64) * 64,
+        200 - s,
+        5,
+        maximum(b, s),
+        minimum(n, 64),
+        n,
+        b * n,
+        n // 1024,
+        n - n + s,
+    ]
+    expected = [inf, 3200, 128, 198, 5, 100, 64, inf, inf, inf, 100]
     assert tracer.upper_bounds(sizes, open_from=2**40) == expected
     assert b <= 3 or s < 20  # guards that the examples keep: s < 20
     assert tracer.upper_bounds([b * s, s // 2], open_from=2**40) == [8 * 19, 9]

@@ -12,7 +12,13 @@ import pytest
 from atcpy.ir import DType, Engine, Region, Slot, Task, TensorDesc
 from atcpy.ir.symbolic import Guard, Tracer, terms_of
 from atcpy.kernels import _kernels
-from atcpy.kernels.symbolic_program import BlockSize, Placement, encode_program, planned_arena_bytes
+from atcpy.kernels.symbolic_program import (
+    BlockSize,
+    Placement,
+    encode_program,
+    largest_arena_bytes,
+    planned_arena_bytes,
+)
 from atcpy.kernels.table import pack_compiled_task, pack_params, slot_patches, split_symbolic
 from atcpy.passes.compile.plan_largest import plan_largest
 from atcpy.passes.compile.plan_memory import Block, plan_memory
@@ -160,6 +166,14 @@ def test_an_operand_beyond_its_block_is_refused() -> None:
         else:
             with pytest.raises(_kernels.Refused):
                 _kernels.SymbolicPlan(program, broken, None, 1).instantiate((2,))
+
+
+def test_the_largest_arena_of_several_plans() -> None:
+    small, large = (constant_and_copy_plan([(0, 1)], [1], [Placement(offset, 64)])[0] for offset in (0, 6400))
+    opened = constant_and_copy_plan([(0, 1)], [1])[0]
+    assert largest_arena_bytes([small, large, small]) == 6464
+    assert largest_arena_bytes([small, opened]) is None
+    assert largest_arena_bytes([]) is None
 
 
 def test_the_arena_of_a_broken_program_is_refused_or_a_number() -> None:
