@@ -159,6 +159,8 @@ def infer_recurrence(node: Node, known: Known) -> Sequence[TensorDesc]:
     x, r = node.operand(0).desc, node.operand(1).desc.static_shape
     if x.shape is None:
         return [TensorDesc.plain(x.dtype, None)] * len(node.outputs)
+    if len(x.shape) != 3:
+        raise ModelInvalid("EZ8888", where=node, what=f"sums of rank {len(x.shape)}, 3 is needed")
     first, second, width = x.shape
     d, gates, hidden, _ = r
     if isinstance(width, int) and width != d * gates * hidden:

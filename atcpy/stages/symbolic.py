@@ -245,6 +245,10 @@ def _trace(graph: Graph, fixed: Mapping[str, int], context: _Context, *, dims_ag
             raise Untraceable(str(error)) from error
         except AtcError as error:
             raise Untraceable(str(error).partition("\n")[0]) from error
+        except InternalError as error:
+            if isinstance(error.__cause__, EVALUATION_ERRORS):  # the same in inference
+                raise Untraceable(str(error).partition("\n")[0]) from error
+            raise
         except EVALUATION_ERRORS as error:  # something that is written for numbers alone
             raise Untraceable(f"{type(error).__name__}: {error}") from error
         context.weights.shrink(before)

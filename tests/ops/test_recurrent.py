@@ -14,9 +14,12 @@ from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from atcpy.errors import ModelInvalid
+from atcpy.ir import DType, Graph, Tensor, TensorDesc
 from atcpy.ir.tensor import Array
 from atcpy.kernels import _kernels
 from atcpy.om import reader, writer
+from atcpy.ops.core.reference import known_constant
+from atcpy.ops.recurrent import infer_recurrence
 from atcpy.options import ConvertOptions
 from atcpy.runtime import InferenceSession
 from atcpy.stages.pipeline import compile_model
@@ -234,3 +237,14 @@ def test_unknown_activations_and_directions_are_refused(attrs: dict[str, object]
     model, _ = recurrent_model("LSTM", 2, 2, 3, **attrs)  # type: ignore[arg-type]
     with pytest.raises(ModelInvalid):
         compile_model(model, ConvertOptions())
+
+
+@pytest.mark.parametrize("shape", [(4, 8), (4, 1, 1, 8)])
+def test_sums_of_another_rank_are_invalid(shape: tuple[int, ...]) -> None:
+    graph = Graph("g")
+    x = graph.append("Data", name="x").output
+    x.desc = TensorDesc.plain(DType.FLOAT32, shape)
+    r = graph.add_const(Tensor.of(np.zeros((1, 4, 2, 2), np.float32)), "r")
+    node = graph.append("Recurrence", [x, r])
+    with pytest.raises(ModelInvalid, match=f"sums of rank {len(shape)}, 3 is needed"):
+        infer_recurrence(node, known_constant)

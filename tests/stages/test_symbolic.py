@@ -10,11 +10,13 @@ import pytest
 from onnx import numpy_helper
 
 from atcpy import InferenceSession
-from atcpy.ir import Symbol, plans_of
+from atcpy.errors import InternalError
+from atcpy.ir import Graph, Symbol, plans_of
 from atcpy.ir.tensor import Array
 from atcpy.om import writer
 from atcpy.om.reader import parse_package, read_model
 from atcpy.options import convert_options
+from atcpy.passes.pass_manager import PassManager
 from atcpy.runtime import symbolic
 from atcpy.stages.pipeline import compile_model
 from tests.models_in_text import model, package
@@ -327,3 +329,20 @@ def test_a_shape_that_was_met_goes_to_its_plan(monkeypatch: pytest.MonkeyPatch) 
     for feed, result in zip(feeds, expected, strict=True):
         np.testing.assert_allclose(session.run(None, feed)[0], result, rtol=1e-6)
     assert not asked
+
+
+@pytest.mark.parametrize("cause", [ValueError("too many values"), None])
+def test_inference_that_is_written_for_numbers_leaves_a_cluster_without_plans(
+    monkeypatch: pytest.MonkeyPatch, cause: Exception | None
+) -> None:
+    def prepare(graph: Graph, manager: PassManager) -> None:
+        raise InternalError("inference failed", where=graph.net_output) from cause
+
+    monkeypatch.setattr("atcpy.stages.symbolic.prepare", prepare)
+    text = "g (float[n] x) => (float[n] y) { y = Neg(x) }"
+    if cause is None:
+        with pytest.raises(InternalError):
+            compile_model(model(text), convert_options({}))
+    else:
+        _, report = compile_model(model(text), convert_options({}))
+        assert report.unplanned == "inference failed"
