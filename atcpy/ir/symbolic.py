@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from math import gcd, inf, isnan
+from math import gcd, inf, prod
 from typing import Final, cast
 
 Monomial = tuple[int, ...]  # the atoms of a product, in ascending order
@@ -143,9 +143,8 @@ class Tracer:
         for monomial, coefficient in shifted.items():
             if any(self.atoms[atom].low == -inf for atom in monomial):
                 return -inf, inf
-            reach: float = 1
-            for atom in monomial:
-                reach *= self.atoms[atom].high - self.atoms[atom].low
+            spans = [self.atoms[atom].high - self.atoms[atom].low for atom in monomial]
+            reach = 0 if 0 in spans else prod(spans)  # none of a product with one value, however large the others
             if monomial == ():
                 low, high = low + coefficient, high + coefficient
             elif coefficient > 0:
@@ -164,8 +163,7 @@ class Tracer:
             if atom.op is not None:
                 low, high = bounded._result_range(atom.op, *atom.operands)
             bounded.atoms.append(replace(atom, low=low, high=high))
-        highest = (bounded.range(terms_of(size))[1] for size in sizes)
-        return [inf if isnan(high) else high for high in highest]
+        return [bounded.range(terms_of(size))[1] for size in sizes]
 
     def compare(self, terms: Terms, relation: str) -> bool:
         """Answer `polynomial relation 0`, by a guard if the ranges do not decide it."""

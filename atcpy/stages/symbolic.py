@@ -6,8 +6,9 @@ plan, unless it holds for all sizes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import product, zip_longest
 
 from atcpy.errors import AtcError, InternalError
@@ -50,7 +51,7 @@ from atcpy.passes.split.plan_control_flow import use_plan_form
 from atcpy.stages.optimize import optimize
 from atcpy.stages.prepare import prepare, prepare_bodies
 from atcpy.stages.split import split
-from atcpy.stages.symbols import Symbols, Untraceable
+from atcpy.stages.symbols import OTHER_SIZE_EXAMPLES, SIZE_EXAMPLES, Symbols, Untraceable
 
 _CAPACITY = Variable("capacity", DType.UINT8, (-1,))  # of states; only its size is read
 _MAX_EQUATIONS = 8
@@ -114,7 +115,7 @@ def _can_be_planned(node: Node, context: _Context) -> bool:
     before = context.weights.size()
     node.attrs[IN_PLAN] = 1
     try:
-        _trace(extract(node.graph, [node], node.outputs), {}, context, dims_agree=False, has_states=False)
+        _plan_variants(extract(node.graph, [node], node.outputs), context, dims_agree=False)
     except Untraceable:
         return False
     finally:
@@ -183,9 +184,11 @@ def _plan_variants(graph: Graph, context: _Context, *, dims_agree: bool, has_sta
 
     Raises Untraceable if something runs on the host, or shapes follow neither from the inputs' nor from a few integers.
     """
-    general = _trace(graph, {}, context, dims_agree=dims_agree, has_states=has_states)
+    is_small = len(graph) <= _MAX_SPECIAL_NODES
+    trace = partial(_trace, graph, context=context, dims_agree=dims_agree, has_states=has_states)
+    general = _first_that_fits(trace, (SIZE_EXAMPLES, *OTHER_SIZE_EXAMPLES) if is_small else (SIZE_EXAMPLES,))
     traces = [general]
-    for fixed in _special_sizes(general.symbols) if len(graph) <= _MAX_SPECIAL_NODES else ():
+    for fixed in _special_sizes(general.symbols) if is_small else ():
         if len(traces) == MAX_VARIANTS:
             break
         if has_states and 0 in fixed.values():
@@ -195,7 +198,7 @@ def _plan_variants(graph: Graph, context: _Context, *, dims_agree: bool, has_sta
             continue
         before = context.weights.size()
         try:
-            special = _trace(graph, fixed, context, dims_agree=dims_agree, has_states=has_states)
+            special = trace(fixed, general.symbols.size_examples)
         except Untraceable:
             context.weights.shrink(before)  # such sizes are compiled when they are met
             continue
@@ -204,6 +207,22 @@ def _plan_variants(graph: Graph, context: _Context, *, dims_agree: bool, has_sta
         else:
             context.weights.shrink(before)
     return traces
+
+
+def _first_that_fits(
+    trace: Callable[[Mapping[str, int], Sequence[int]], _Trace], examples: Iterable[Sequence[int]]
+) -> _Trace:
+    """Trace a graph with the first examples of sizes for which the model has results."""
+    misfit: Untraceable | None = None
+    for sizes in examples:
+        try:
+            return trace({}, sizes)
+        except Untraceable as untraceable:
+            if not untraceable.is_misfit:
+                raise misfit or untraceable from None
+            misfit = misfit or untraceable
+    assert misfit is not None
+    raise misfit
 
 
 def _special_sizes(symbols: Symbols) -> list[dict[str, int]]:
@@ -224,9 +243,17 @@ def _small_sizes(dim: Symbol, low: int, high: int) -> list[int]:
     return [size for size in sizes if low <= size <= high]
 
 
-def _trace(graph: Graph, fixed: Mapping[str, int], context: _Context, *, dims_agree: bool, has_states: bool) -> _Trace:
+def _trace(
+    graph: Graph,
+    fixed: Mapping[str, int],
+    size_examples: Sequence[int],
+    *,
+    context: _Context,
+    dims_agree: bool,
+    has_states: bool,
+) -> _Trace:
     """Plan a graph with these dims fixed. What turns out to depend on others is written by these, or is a guard."""
-    symbols = Symbols(fixed, {}, Tracer())
+    symbols = Symbols(fixed, {}, Tracer(), size_examples)
     before = context.weights.size()
     for _ in range(_MAX_EQUATIONS):
         try:
@@ -240,11 +267,11 @@ def _trace(graph: Graph, fixed: Mapping[str, int], context: _Context, *, dims_ag
                 assumed |= {unequal.difference}
             else:
                 equations[equation.name] = equation
-            symbols = Symbols(fixed, equations, Tracer(assumed))
+            symbols = Symbols(fixed, equations, Tracer(assumed), size_examples)
         except NoSizesLeft as error:
             raise Untraceable(str(error)) from error
         except AtcError as error:
-            raise Untraceable(str(error).partition("\n")[0]) from error
+            raise Untraceable(str(error).partition("\n")[0], is_misfit=error.code == "EZ8888") from error
         except InternalError as error:
             if isinstance(error.__cause__, EVALUATION_ERRORS):  # the same in inference
                 raise Untraceable(str(error).partition("\n")[0]) from error

@@ -14,16 +14,19 @@ from atcpy.options import MAX_DIM
 # Examples decide what is the better of several right ways. Batches are small and odd, so that they equal no constant by
 # chance; other dims are multiples of 32, which feature pyramids need.
 _BATCH_EXAMPLES: Final = (5, 7, 11, 13, 17, 19, 23)
-_SIZE_EXAMPLES: Final = (352, 416, 544, 608, 736, 928, 992)
+SIZE_EXAMPLES: Final = (352, 416, 544, 608, 736, 928, 992)
+# Tried where a model has no results for those: one that splits its input into frames, say, takes those of one frame.
+OTHER_SIZE_EXAMPLES: Final = tuple(tuple(unit * number for number in range(8, 15)) for unit in (64, 32, 16, 8, 128, 2))
 _CAPACITY_EXAMPLE: Final = 4096
 _ELEMENT_EXAMPLES: Final = (3, 6, 9, 12, 15, 18, 21, 24)
 
 
 @dataclass(frozen=True, slots=True)
 class Untraceable(Exception):
-    """Why a graph cannot be planned ahead."""
+    """Why a graph cannot be planned ahead. `is_misfit`: it has no results for the examples of its sizes."""
 
     reason: str
+    is_misfit: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,7 @@ class Symbols:
     fixed: Mapping[str, int]
     equations: Mapping[str, Equation]
     tracer: Tracer
+    size_examples: Sequence[int]
     sources: list[Symbol] = field(default_factory=list)
     symbols: list[int] = field(default_factory=list)
     ranges: list[tuple[int, int]] = field(default_factory=list)
@@ -61,8 +65,11 @@ class Symbols:
     guards: list[Guard] = field(default_factory=list)
     _new_guards: int = 0  # the first that `take_guards` has not returned
     _batch_examples: Iterator[int] = field(default_factory=lambda: iter(_BATCH_EXAMPLES))
-    _size_examples: Iterator[int] = field(default_factory=lambda: iter(_SIZE_EXAMPLES))
+    _size_examples: Iterator[int] = field(init=False)
     _element_examples: Iterator[int] = field(default_factory=lambda: iter(_ELEMENT_EXAMPLES))
+
+    def __post_init__(self) -> None:
+        self._size_examples = iter(self.size_examples)
 
     def add_dims(self, variable: int, desc: TensorDesc, bounds: Sequence[int] = (), *, agree: bool = False) -> None:
         """Add a symbol for each open dim of a variable. `bounds` has the least and the largest size of each dim, -1

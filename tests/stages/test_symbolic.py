@@ -10,8 +10,9 @@ import pytest
 from onnx import numpy_helper
 
 from atcpy import InferenceSession
-from atcpy.errors import InternalError
+from atcpy.errors import InternalError, ModelInvalid
 from atcpy.ir import Graph, Symbol, plans_of
+from atcpy.ir.symbolic import Op, Tracer, terms_of
 from atcpy.ir.tensor import Array
 from atcpy.om import writer
 from atcpy.om.reader import parse_package, read_model
@@ -346,3 +347,32 @@ def test_inference_that_is_written_for_numbers_leaves_a_cluster_without_plans(
     else:
         _, report = compile_model(model(text), convert_options({}))
         assert report.unplanned == "inference failed"
+
+
+def test_sizes_are_found_for_which_a_model_has_results() -> None:
+    """A Squeeze needs one frame, which the sizes that are tried first do not give."""
+    text = """g (float[b,s] x) => (float[b,5] y) <float[5,1,64] w, int64[1] one = {1}, int64[1] two = {2}> {
+        u = Unsqueeze(x, one) c = Conv<strides=[32]>(u, w) y = Squeeze(c, two) }"""
+    built = model(text)
+    session, oracle = (
+        InferenceSession(package(text), threads=1),
+        onnxruntime.InferenceSession(built.SerializeToString()),
+    )
+    for size in (64, 80, 95):
+        x = np.random.default_rng(size).standard_normal((3, size)).astype(np.float32)
+        np.testing.assert_allclose(session.run(None, {"x": x})[0], oracle.run(None, {"x": x})[0], rtol=1e-4, atol=1e-5)
+    assert session.shape_cache is not None and session.shape_cache.misses == 0
+    for size in (63, 96):
+        with pytest.raises(ModelInvalid):
+            session.run(None, {"x": np.zeros((3, size), np.float32)})
+
+
+def test_a_range_is_no_number_only_where_nothing_is_known() -> None:
+    """A product with a factor that has one value has that of the others; infinite ones made it NaN."""
+    tracer = Tracer()
+    open_ended, one = tracer.symbol("n", 1, 2**40, 8), tracer.symbol("m", 0, 2**40, 3)
+    quotient = tracer.apply(Op.FDIV, one, open_ended - 7)  # of which nothing is known
+    assert tracer.range(terms_of(one * quotient)) == (-np.inf, np.inf)
+    unbounded = tracer.symbol("u", 1, np.inf, 8)  # type: ignore[arg-type]
+    fixed = tracer.symbol("f", 3, 3, 3)
+    assert tracer.range(terms_of(unbounded * fixed)) == (3, np.inf)
