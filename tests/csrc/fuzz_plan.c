@@ -8,6 +8,7 @@
  * With -records it also starts from the records of real models (seed_records.py), whose operands
  * get an arena of just the size that they reach into.
  */
+#include "core/control.h"
 #include "core/cpu.h"
 #include "core/plan.h"
 
@@ -47,15 +48,27 @@ static uint8_t *block(size_t size)
     return at;
 }
 
+/* How often the tasks behind a record run, at least once; an operand may hold any trip count. */
+static int64_t iterations(const struct atc_bound_task *task)
+{
+    if (task->control != CONTROL_LOOP)
+        return 1;
+    const int64_t trip_count = ((const struct loop_params *)task->params)->trip_count;
+    const bool is_counted = task->operands[0].base == BASE_NONE && trip_count >= 0;
+    return !is_counted ? ATC_MAX_ITERATIONS : trip_count > 1 ? trip_count : 1;
+}
+
 static bool small(const struct atc_plan *plan)
 {
-    int64_t work = 0;
+    int64_t work = 0, times = 1;
     for (int64_t i = 0; i < plan->n_tasks; i++) {
         const struct atc_bound_task *task = plan->tasks + i;
         if (task->fn == NULL)
             return false;
-        work = atc_add(
-            work, atc_add(task->items, task->row->family->cost(task->params, atc_this_cpu()).work));
+        const int64_t own =
+            atc_add(task->items, task->row->family->cost(task->params, atc_this_cpu()).work);
+        work = atc_add(work, atc_mul(times, atc_add(own, 1)));
+        times = atc_mul(times, iterations(task));
     }
     return work <= MAX_WORK && plan->scratch_bytes <= MAX_WORK;
 }
