@@ -161,7 +161,7 @@ _TABLE: tuple[tuple[str, tuple[int, ...], str, str], ...] = (
     ("C0003", (4,), "a custom operator of the package is not registered", "--custom-ops module.py"),
     # Warnings (exit 0; --werror makes them errors)
     ("W0007", (0, 4), "a node was renamed, for its name was taken or empty", "name nodes uniquely when exporting"),
-    ("W0008", (0, 4), "inputs have defaults: they are no constants", "--fold_default_inputs makes them that: faster"),
+    ("W0008", (0, 4), "inputs have defaults, which a run may replace", "--fold_default_inputs makes them constants"),
     ("W0009", (0, 4), "inputs with a default were made constants", "feed nothing to them"),
     ("W0010", (0, 4), "features that the model would parse are its inputs", "parse them before: tf.io.parse_example"),
     ("W0012", (0, 2), "an option has no effect here", "drop it"),

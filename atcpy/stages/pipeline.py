@@ -118,7 +118,8 @@ def _compile_prepared(
             compiled = compile_gears(graph, options.parse.input_shape, options.parse.gears, identity, manager)
             clock.graphs = (compiled.graph,)
         return compiled, 0
-    if not is_known(graph):
+    # Weights that a run may replace are no constants, and cannot be packed: only runs that do so are planned without.
+    if not is_known(graph) or any("default" in data.attrs for data in graph.inputs):
         with clock.stage(Stage.SPLIT):
             assign_engines(graph, manager)
         with clock.stage(Stage.COMPILE):

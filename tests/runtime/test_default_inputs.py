@@ -13,6 +13,7 @@ from onnx import numpy_helper
 import atcpy
 from atcpy.errors import ModelInvalid, UsageError
 from atcpy.ir.tensor import Array
+from atcpy.runtime.profile import tasks_of
 
 X = np.array([[1, -2, 3], [4, 5, -6]], np.float32)
 DEFAULT = np.array([10, 20, 30], np.float32)
@@ -43,6 +44,24 @@ def test_a_fed_value_counts_and_the_default_else(dims: str, default_dims: str, l
     feeds: list[dict[str, Array]] = [{"x": X}, {"x": X, "b": -DEFAULT}, {"x": X}]
     for fed in feeds:
         np.testing.assert_array_equal(ours.run(None, fed)[0], theirs.run(None, fed)[0])
+
+
+def test_weights_that_a_run_may_replace_are_packed_until_it_does(tmp_path: Path) -> None:
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+        m (float[1,16,5,5] x, float[32,16,3,3] w) => (float[1,32,3,3] y) { y = Conv(x, w) }"""
+    source = onnx.parser.parse_model(text)
+    x, w, other = (
+        np.random.default_rng(seed).standard_normal((1, 16, 5, 5) if seed == 0 else (32, 16, 3, 3), np.float32)
+        for seed in range(3)
+    )
+    source.graph.initializer.append(numpy_helper.from_array(w, "w"))
+    ours = session(source, tmp_path)
+    theirs = ort.InferenceSession(source.SerializeToString(), providers=["CPUExecutionProvider"])
+    for feeds in ({"x": x}, {"x": x, "w": other}, {"x": x}):
+        np.testing.assert_allclose(ours.run(None, feeds)[0], theirs.run(None, feeds)[0], rtol=1e-4, atol=1e-4)
+        if len(feeds) == 1:
+            kernels = {task.kernel.partition("_f32")[0] for plan in ours.plans[:1] for task in tasks_of(plan)}
+            assert "conv2d" in kernels, "the kernel that wants packed weights"
 
 
 def test_folded_defaults_are_constants(tmp_path: Path) -> None:
