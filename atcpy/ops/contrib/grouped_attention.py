@@ -31,8 +31,8 @@ def group_query_attention(e: Expansion) -> Sequence[Value | str]:
     e.refuse_attrs("sliding_window_cache qk_output", _EXPORT)
     q, k, v = _projections(e)
     sequence = e.dim(e.operand("query"), 1)
-    # In a prompt there is no past, and padding may make a sequence shorter than S.
-    ends = e.cast(e.operand("seqlens_k"), DType.INT64)
+    # In a prompt there is no past, and padding may make a sequence shorter than S. Exporters write [B] or [B, 1].
+    ends = e.cast(e.reshape(e.operand("seqlens_k"), (-1,)), DType.INT64)
     past = e.op("Max", e.op("Sub", e.op("Add", ends, e.const(1)), sequence), e.const(0))
     rows = e.op("Add", e.unsqueeze(past, 1), e.iota(sequence))  # [B, S]: where the new ones stand
     if e.node.int_attr("do_rotary", 0):

@@ -34,6 +34,14 @@ def test_prompts_and_steps(sizes: tuple[Any, ...], packed: bool) -> None:
     assert_as_in_ort("GroupQueryAttention", arrays, ATTRS, outputs=3, symbolic=packed, constants=(6,))
 
 
+@pytest.mark.parametrize("sizes", [PROMPT, STEP], ids=str)
+def test_lengths_may_be_a_column(sizes: tuple[Any, ...]) -> None:
+    arrays = [*case(*sizes), *CACHES]
+    assert arrays[5] is not None
+    arrays[5] = arrays[5].reshape(B, 1)
+    assert_as_in_ort("GroupQueryAttention", arrays, {**ATTRS, "do_rotary": 1}, outputs=3, constants=(6, 7, 8))
+
+
 @pytest.mark.parametrize("cache", [None, 6])
 def test_prompts_with_padding(cache: int | None) -> None:
     arrays = case(4, cache, [3, 1], 4)
