@@ -26,6 +26,7 @@ def encode(clusters: Sequence[PlannedCluster[Task]]) -> list[object]:
                 for variant in cluster.variants
             ],
             "states": [[state.input, state.output, state.axis, state.parts] for state in cluster.states],
+            "lengths": cluster.gives_lengths,
         }
         for cluster in clusters
     ]
@@ -65,8 +66,10 @@ def _cluster(
     states = tuple([_state(state, inputs, outputs) for state in _list(item["states"])])
     if any(len(set(numbers)) < len(states) for numbers in zip(*((s.input, s.output) for s in states), strict=True)):
         raise ValueError("two states are the same input or output")
-    graph, step = _index(item["graph"], MAX_DIM), _index(item["step"], MAX_DIM)
-    return PlannedCluster(graph, step, inputs, variants, _is_whole(item["whole"], graph, step), states)
+    graph, step, lengths = _index(item["graph"], MAX_DIM), _index(item["step"], MAX_DIM), item["lengths"]
+    if not isinstance(lengths, bool) or (lengths and not states):
+        raise ValueError("lengths of states that are not there")
+    return PlannedCluster(graph, step, inputs, variants, _is_whole(item["whole"], graph, step), states, lengths)
 
 
 def _is_whole(item: Any, graph: int, step: int) -> bool:

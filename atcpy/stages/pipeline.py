@@ -26,6 +26,7 @@ from atcpy.ops.collectives import WORLD
 from atcpy.ops.custom import custom_ops_in, load_custom_ops
 from atcpy.options import AllReduceSplit, ConvertOptions, MemoryLimit, Stage
 from atcpy.passes.compile.emit_tasks import Identity
+from atcpy.passes.full_caches import FullCaches, assume_full_caches
 from atcpy.passes.optimize.cancel_transdata import count_transdata
 from atcpy.passes.pass_manager import PassManager
 from atcpy.passes.prepare.recognise.custom_op import passes_with
@@ -100,19 +101,27 @@ def compile_model(
         clock.graphs = (graph,)
         nodes_before = graph.node_count_before
     with clock.stage(Stage.PREPARE):
+        full = assume_full_caches(graph)
         prepare(graph, manager)
         _check_values(graph, options.limits.memory())
         prepare_bodies(graph, manager)
     identity = Identity(options.soc, options.atc_cmdline, parsed.source, __version__)
-    compiled, transdata_left = _compile_prepared(graph, options, identity, manager, clock)
+    compiled, transdata_left = _compile_prepared(graph, full, options, identity, manager, clock)
     _account_for_sources(compiled.graph)
     return compiled, _report(compiled, parsed, options, nodes_before, transdata_left, clock.times, warnings)
 
 
 def _compile_prepared(
-    graph: Graph, options: ConvertOptions, identity: Identity, manager: PassManager, clock: _Clock
+    graph: Graph,
+    full: FullCaches | None,
+    options: ConvertOptions,
+    identity: Identity,
+    manager: PassManager,
+    clock: _Clock,
 ) -> tuple[CompiledModel, int]:
-    """Take a prepared graph through the other stages. Returns how many nodes that change formats are left, too."""
+    """Take a prepared graph through the other stages. Returns how many nodes that change formats are left, too. `full`
+    is the graph with full caches, not prepared.
+    """
     if options.parse.gears is not None:
         with clock.stage(Stage.COMPILE):
             compiled = compile_gears(graph, options.parse.input_shape, options.parse.gears, identity, manager)
@@ -123,7 +132,7 @@ def _compile_prepared(
         with clock.stage(Stage.SPLIT):
             assign_engines(graph, manager)
         with clock.stage(Stage.COMPILE):
-            return plan_unknown(graph, identity, manager), 0
+            return plan_unknown(graph, full, identity, manager), 0
     with clock.stage(Stage.SPLIT):
         partition = split(graph, manager)
         clock.graphs = (partition.root, *(piece.graph for piece in partition.subgraphs))

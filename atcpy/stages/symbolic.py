@@ -45,6 +45,7 @@ from atcpy.options import Limits
 from atcpy.passes.compile.bind_states import NoStates, bind_states
 from atcpy.passes.compile.emit_tasks import Identity, WeightLayout, emit_symbolic, keep_unknown, output_names
 from atcpy.passes.compile.plan_largest import plan_largest
+from atcpy.passes.full_caches import FullCaches
 from atcpy.passes.pass_manager import PassManager
 from atcpy.passes.split.known_shapes import cut_known, has_memory
 from atcpy.passes.split.plan_control_flow import use_plan_form
@@ -60,8 +61,10 @@ _MAX_SPECIAL_NODES = 5000  # of a graph that is compiled several times
 MAX_VARIANTS = 8
 
 
-def plan_unknown(graph: Graph, identity: Identity, manager: PassManager) -> CompiledModel:
-    """Keep a graph with unknown shapes, with plans for those of its clusters that can have some."""
+def plan_unknown(graph: Graph, full: FullCaches | None, identity: Identity, manager: PassManager) -> CompiledModel:
+    """Keep a graph with unknown shapes, with plans for those of its clusters that can have some. Where there is a graph
+    with `full` caches, not prepared, it has the plans for bound states.
+    """
     weights = WeightLayout()
     quiet = PassManager(manager.options, manager.passes, manager.deadline)
     planned: list[PlannedCluster[Task]] = []
@@ -72,7 +75,7 @@ def plan_unknown(graph: Graph, identity: Identity, manager: PassManager) -> Comp
             nodes = nodes_with_bodies(owner)
             order = (*range(len(owner), len(nodes)), *range(len(owner)))  # the graph's own names come last, and stay
             kept = {name: index for index in order for name in (nodes[index].name, *nodes[index].sources)}
-            found = _plan_graph(number, owner, _Context(quiet, weights, kept))
+            found = _plan_graph(number, owner, _Context(quiet, weights, kept, full))
             planned += found.clusters
             reasons += found.reasons
         in_plans.update(
@@ -152,15 +155,20 @@ def _plan_clusters(number: int, owner: Graph, context: _Context, *, is_strict: b
 
 def _plan_states(graph: Graph, inputs: tuple[Variable, ...], context: _Context) -> Iterator[PlannedCluster[Task]]:
     """Plan a model once more, with its states bound; nothing if it has none, or they are not only extended."""
-    before = context.weights.size()
+    before, full = context.weights.size(), context.full
     try:
+        if full is not None:
+            prepare(full.graph, context.manager)
+            graph = full.graph
         traces = _plan_variants(graph, context, dims_agree=True, has_states=True)
-    except Untraceable:
+        if full is not None and not full.inputs <= {state.input for state in traces[0].states}:
+            raise Untraceable("a cache whose length is a value is no state")
+    except (Untraceable, AtcError):
         context.weights.shrink(before)
         return
     _check_memory(traces, context.manager.options.limits)
     variants = tuple(trace.variant() for trace in traces if trace.states == traces[0].states)
-    yield PlannedCluster(0, 0, (*inputs, _CAPACITY), variants, states=traces[0].states)
+    yield PlannedCluster(0, 0, (*inputs, _CAPACITY), variants, states=traces[0].states, gives_lengths=full is not None)
 
 
 def _check_memory(traces: Sequence[_Trace], limits: Limits) -> None:
@@ -171,11 +179,14 @@ def _check_memory(traces: Sequence[_Trace], limits: Limits) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Context:
-    """What all traces of a graph share. `kept` has the nodes of the graph that the package keeps, by name."""
+    """What all traces of a graph share. `kept` has the nodes of the graph that the package keeps, by name; `full` is the
+    model with full caches.
+    """
 
     manager: PassManager
     weights: WeightLayout
     kept: Mapping[str, int]
+    full: FullCaches | None
 
 
 def _plan_variants(graph: Graph, context: _Context, *, dims_agree: bool, has_states: bool = False) -> list[_Trace]:

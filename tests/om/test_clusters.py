@@ -33,6 +33,11 @@ STATES = """m (float[b,n,4] x, float[b,p,4] past, float[2,b,p,2] seen) =>
     k, v = Split<axis=2, num_outputs=2>(x) old_k = Gather(seen, i) old_v = Gather(seen, j)
     new_k = Concat<axis=1>(old_k, k) new_v = Concat<axis=1>(old_v, v)
     first = Unsqueeze(new_k, a) second = Unsqueeze(new_v, a) also = Concat<axis=0>(first, second) }"""
+# With caches whose lengths are values.
+LENGTHS = """m (float[b,n,16] x, int32[b] ends, int32 total, float[b,1,p,8] k, float[b,1,p,8] v) =>
+    (float[b,n,16] y, float[b,1,t,8] all_k, float[b,1,t,8] all_v) {
+    i, j = Split<axis=2, num_outputs=2>(x)
+    y, all_k, all_v = com.microsoft.GroupQueryAttention<num_heads=2, kv_num_heads=1>(x, i, j, k, v, ends, total) }"""
 FEEDS = {"x": np.arange(6, dtype=np.float32).reshape(2, 3), "s": np.array([5]), "t": np.array(3)}
 
 
@@ -54,6 +59,14 @@ def test_states_are_listed() -> None:
         json.dumps(clusters.encode(compiled.clusters)), [((), plan.program) for plan in plans_of(compiled.clusters)], 3
     )
     assert read[1].states == compiled.clusters[1].states == (State(1, 1, 1, 1), State(2, 2, 2, 2))
+    assert not read[1].gives_lengths
+
+
+def test_plans_whose_states_have_lengths_are_marked() -> None:
+    compiled = compile_model(model(LENGTHS), convert_options({}))[0]
+    programs = [((), plan.program) for plan in plans_of(compiled.clusters)]
+    read = clusters.decode(json.dumps(clusters.encode(compiled.clusters)), programs, 3)
+    assert [cluster.gives_lengths for cluster in read] == [False, True]
 
 
 def paths(item: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
@@ -95,7 +108,25 @@ def decode(session: InferenceSession) -> list[Array]:
     return list(session.run(["y", "present", "also"], {"x": x}))
 
 
-@pytest.mark.parametrize(("text", "use", "min_refused"), [(TEXT, run, 20), (STATES, decode, 20)])
+def decode_by_lengths(session: InferenceSession) -> list[Array]:
+    """Three steps with the caches bound, and the caches then."""
+    session.bind_state({"all_k": "k", "all_v": "v"}, capacity=6)
+    feeds = [
+        {
+            "x": np.ones((1, 2, 16), np.float32),
+            "ends": np.array([2 * step + 1], np.int32),
+            "total": np.int32(2 * step + 2),
+        }
+        for step in range(3)
+    ]
+    for values in feeds[:2]:
+        session.run(None, values)
+    return list(session.run(["y", "all_k", "all_v"], feeds[2]))
+
+
+@pytest.mark.parametrize(
+    ("text", "use", "min_refused"), [(TEXT, run, 20), (STATES, decode, 20), (LENGTHS, decode_by_lengths, 20)]
+)
 def test_a_changed_list_is_refused_or_harmless(
     text: str, use: Callable[[InferenceSession], list[Array]], min_refused: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

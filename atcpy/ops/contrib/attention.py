@@ -176,9 +176,14 @@ def reads_masks(total: Value | None, bias: Value | None, new: Dim | None, past: 
     shape = total.desc.shape
     if not (isinstance(new, int) and isinstance(old, int)) or not shape or len(shape) > 4 or shape[-1] != new + old:
         return False
-    if bias is None or bias.producer.op_type == "Data":
-        return True
-    return bias.tensor is not None and not bool(np.isneginf(bias.array).all(-1).any())
+    return bias is None or not may_hide_rows(bias)
+
+
+def may_hide_rows(bias: Value) -> bool:
+    """Whether a bias may hide all keys of a query. One that is fed is taken not to."""
+    if bias.producer.op_type == "Data":
+        return False
+    return bias.tensor is None or bool(np.isneginf(bias.array).all(-1).any())
 
 
 def self_attention(e: Expansion, projected: Value) -> Sequence[Value | str]:

@@ -1,6 +1,9 @@
-"""Attention whose queries share keys in groups, over a cache that is longer than what it holds.
+"""Attention whose queries share keys in groups, over a cache that may be longer than what it holds.
 
 B batch, S new positions, P rows of the cache, T rows afterwards, M heads of keys, G queries a key, H size of a head.
+
+How many rows of the cache are in use is a value, one for each sequence of the batch. Where FULL_CACHE is set, the
+compiler assumes that it is all of them: then the new rows follow the old ones, T = P + S, and no length is read.
 """
 
 from __future__ import annotations
@@ -8,11 +11,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from atcpy.ir import DType, Value
-from atcpy.ops.contrib.attention import filtered, has_kernel, heads, joined_heads, lowest, reads_masks, scores_of
+from atcpy.ops.contrib.attention import (
+    filtered,
+    has_kernel,
+    heads,
+    joined_heads,
+    lowest,
+    may_hide_rows,
+    reads_masks,
+    scores_of,
+)
 from atcpy.ops.contrib.embedding import rotated, rotated_elements
 from atcpy.ops.contrib.expansion import Expansion
 from atcpy.ops.contrib.record import contrib
 
+FULL_CACHE = "full_cache"  # an attribute that no model has: passes/full_caches.py sets it
+PAST, LENGTHS, TOTAL_LENGTH = (3, 4), 5, 6  # inputs; results 1 and 2 are the caches afterwards
 _EXPORT = "export the model for ONNX Runtime's CPU kernels"
 
 
@@ -31,19 +45,63 @@ def group_query_attention(e: Expansion) -> Sequence[Value | str]:
     e.refuse_attrs("sliding_window_cache qk_output", _EXPORT)
     q, k, v = _projections(e)
     sequence = e.dim(e.operand("query"), 1)
-    # In a prompt there is no past, and padding may make a sequence shorter than S. Exporters write [B] or [B, 1].
-    ends = e.cast(e.reshape(e.operand("seqlens_k"), (-1,)), DType.INT64)
-    past = e.op("Max", e.op("Sub", e.op("Add", ends, e.const(1)), sequence), e.const(0))
+    past, ends = _lengths(e, sequence)
     rows = e.op("Add", e.unsqueeze(past, 1), e.iota(sequence))  # [B, S]: where the new ones stand
     if e.node.int_attr("do_rotary", 0):
-        positions = e.input("position_ids") or rows
+        positions = e.input("position_ids") or _of_each_sequence(e, rows)
         attrs = {
             "interleaved": e.node.int_attr("rotary_interleaved", 0), "rotary_embedding_dim": rotated_elements(e),
         }  # fmt: skip
         q = rotated(e, q, positions, num_heads=e.count("num_heads"), **attrs)
         k = rotated(e, k, positions, num_heads=e.count("kv_num_heads"), **attrs)
+    if _is_full(e):
+        results = _extend(e, q, k, v, past)
+        if results:
+            return [*results, "scores are not kept"]
     keys, values = _cached(e, k, past, sequence, "key"), _cached(e, v, past, sequence, "value")
     return [_attend(e, q, keys, values, _mask(e, q, keys, rows, ends)), keys, values, "scores are not kept"]
+
+
+def _is_full(e: Expansion) -> bool:
+    return bool(e.node.int_attr(FULL_CACHE, 0))
+
+
+def _lengths(e: Expansion, sequence: Value) -> tuple[Value, Value]:
+    """[B], or [1] where all sequences are alike: the rows of the cache in use, and the last row afterwards."""
+    if _is_full(e):
+        past = e.dim(e.operand("past_key"), 2)
+        return past, e.op("Sub", e.op("Add", past, sequence), e.const(1))
+    # In a prompt there is no past, and padding may make a sequence shorter than S. Exporters write [B] or [B, 1].
+    ends = e.cast(e.reshape(e.operand("seqlens_k"), (-1,)), DType.INT64)
+    return e.op("Max", e.op("Sub", e.op("Add", ends, e.const(1)), sequence), e.const(0)), ends
+
+
+def _of_each_sequence(e: Expansion, rows: Value) -> Value:
+    """[B, S]"""
+    if not _is_full(e):
+        return rows
+    query = e.operand("query")
+    return e.op("Expand", rows, e.op("Concat", e.dim(query, 0), e.dim(query, 1), axis=0))
+
+
+def _extend(e: Expansion, q: Value, k: Value, v: Value, past: Value) -> list[Value]:
+    """The results by an Attention that puts the new rows behind those of a full cache; none where it cannot."""
+    caches, bias = [e.operand("past_key"), e.operand("past_value")], e.input("attention_bias")
+    if _has_sink(e) or e.node.float_attr("softcap", 0.0) or (bias is not None and may_hide_rows(bias)):
+        return []
+    mask, window = bias, e.node.int_attr("local_window_size", -1)
+    is_causal = e.node.int_attr("causal", 1)
+    if is_causal and window >= 0:
+        sequence = e.dim(q, 1)
+        own, columns = e.unsqueeze(e.iota(sequence, past), 1), e.iota(e.op("Add", past, sequence))
+        inside = e.op("Greater", columns, e.op("Sub", own, e.const(window)))
+        mask = e.sum(filtered(e, inside, q, lowest(e, q)), bias)
+    attrs: dict[str, object] = {"q_num_heads": e.count("num_heads"), "kv_num_heads": e.count("kv_num_heads")}
+    if is_causal:
+        attrs["is_causal"] = 1
+    if e.node.float_attr("scale", 0.0):
+        attrs["scale"] = e.node.float_attr("scale", 0.0)
+    return e.ops("Attention", q, k, v, mask, *caches, outputs=3, **attrs)
 
 
 def _projections(e: Expansion) -> tuple[Value, Value, Value]:
@@ -65,6 +123,8 @@ def _cached(e: Expansion, new: Value, past: Value, sequence: Value, name: str) -
     new = e.reshape(new, (0, 0, e.count("kv_num_heads"), -1))
     if cache is None:
         return e.transpose(new, (0, 2, 1, 3))
+    if _is_full(e):
+        return e.op("Concat", cache, e.transpose(new, (0, 2, 1, 3)), axis=2)
     size = e.dim(cache, 2)
     total = e.cast(e.reshape(e.operand("total_sequence_length"), (1,)), DType.INT64)
     positions = e.iota(e.op("Max", size, total))
@@ -96,11 +156,10 @@ def _mask(e: Expansion, q: Value, keys: Value, rows: Value, ends: Value) -> Valu
 def _attend(e: Expansion, q: Value, keys: Value, values: Value, mask: Value) -> Value:
     """[B, S, M·G·H]: by Attention of the standard; spelled out where that cannot say it or has no kernel."""
     count, groups, cap = e.count("num_heads"), e.count("kv_num_heads"), e.node.float_attr("softcap", 0.0)
-    has_sink = e.input("head_sink") is not None or e.node.int_attr("smooth_softmax", -1) == 1
     is_static = all(value.desc.is_static for value in (q, keys, values, mask))
     # Over a cache, products that share the keys of a group are faster: 0.5 ms, not 0.65, for one query and 512 rows.
     is_prompt = is_static and keys.desc.static_shape[2] == q.desc.static_shape[1]
-    if is_prompt and not cap and not has_sink:
+    if is_prompt and not cap and not _has_sink(e):
         bias, joined = e.input("attention_bias"), heads(e, q, count)
         total = e.sum(mask, bias)
         is_plain = reads_masks(total, bias, keys.desc.static_shape[2], ())
@@ -113,13 +172,17 @@ def _attend(e: Expansion, q: Value, keys: Value, values: Value, mask: Value) -> 
     if cap:
         scores = e.scale(e.op("Tanh", e.scale(scores, 1 / cap)), cap)
     scores = e.sum(scores, _bias(e), e.unsqueeze(mask, 1))
-    if has_sink:
+    if _has_sink(e):
         probabilities = e.op("Softmax", e.op("Concat", scores, _sink(e, scores), axis=-1), axis=-1)
         probabilities = e.slice(probabilities, 0, -1, -1)
     else:
         probabilities = e.op("Softmax", scores, axis=-1)
     y = e.op("MatMul", probabilities, e.unsqueeze(values, 2))
     return e.reshape(e.transpose(y, (0, 3, 1, 2, 4)), (0, 0, -1))
+
+
+def _has_sink(e: Expansion) -> bool:
+    return e.input("head_sink") is not None or e.node.int_attr("smooth_softmax", -1) == 1
 
 
 def _bias(e: Expansion) -> Value | None:
