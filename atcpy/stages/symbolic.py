@@ -179,8 +179,8 @@ def _check_memory(traces: Sequence[_Trace], limits: Limits) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Context:
-    """What all traces of a graph share. `kept` has the nodes of the graph that the package keeps, by name; `full` is the
-    model with full caches.
+    """What all traces of a graph share. `kept` has the nodes of the graph that the package keeps, by name; `full` is
+    the model with full caches.
     """
 
     manager: PassManager

@@ -6,6 +6,7 @@ import importlib.util
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnxruntime
@@ -90,6 +91,11 @@ MODELS = {
 }
 
 
+def in_half(text: str) -> str:
+    """The model in float16."""
+    return text.replace("float[", "float16[").replace("float r = {0.5}", "float16[1] r")
+
+
 def compiled_of(text: str, **options: object) -> CompiledModel:
     head = '<ir_version: 10, opset_import: ["" : 23, "com.microsoft" : 1]> m '
     return compile_model(parse_text(head + text), convert_options(options))[0]
@@ -103,12 +109,17 @@ def empty(session: Session, states: Mapping[str, str], batch: int) -> dict[str, 
     """The caches of a first run."""
     shapes = {port.name: port.shape for port in session.get_inputs()}
     sizes = {"b": batch, "p": 0}
-    return {name: np.zeros([sizes.get(dim, dim) for dim in shapes[name]], np.float32) for name in states.values()}
+    dtype = dtype_of(session)
+    return {name: np.zeros([sizes.get(dim, dim) for dim in shapes[name]], dtype) for name in states.values()}
 
 
-def steps(batch: int, lengths: Sequence[int], width: int, seed: int = 0) -> list[Array]:
+def dtype_of(session: Session) -> np.dtype[Any]:
+    return np.dtype(np.float16 if session.get_inputs()[0].type == "tensor(float16)" else np.float32)
+
+
+def steps(batch: int, lengths: Sequence[int], width: int, seed: int = 0, dtype: Any = np.float32) -> list[Array]:
     rng = np.random.default_rng(seed)
-    return [rng.standard_normal((batch, length, width)).astype(np.float32) for length in lengths]
+    return [rng.standard_normal((batch, length, width)).astype(dtype) for length in lengths]
 
 
 def fed(session: Session, states: Mapping[str, str], inputs: Sequence[Array]) -> list[dict[str, Array]]:
@@ -127,11 +138,15 @@ def width_of(session: Session) -> int:
 
 
 @pytest.mark.parametrize("lengths", [[3, 1, 1, 4, 1], pytest.param([1, 1, 2, 6], marks=pytest.mark.slow)])
+@pytest.mark.parametrize("is_half", [False, True], ids=["f32", "f16"])
 @pytest.mark.parametrize("name", MODELS)
-def test_states_give_what_fed_caches_give(name: str, lengths: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_states_give_what_fed_caches_give(
+    name: str, is_half: bool, lengths: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     text, states = MODELS[name]
-    session = session_of(text)
-    inputs = steps(2, lengths, width_of(session))
+    session = session_of(in_half(text) if is_half else text)
+    inputs = steps(2, lengths, width_of(session), dtype=dtype_of(session))
+    rtol, atol = (2e-3, 1e-3) if is_half else (2e-6, 1e-6)
     expected = fed(session, states, inputs)
     session.bind_state(states, capacity=10)
     computed: list[object] = []
@@ -140,7 +155,7 @@ def test_states_give_what_fed_caches_give(name: str, lengths: list[int], monkeyp
     for x, result in zip(inputs, expected, strict=True):
         outputs = session.run([*result], {"x": x})
         for output, (key, value) in zip(outputs, result.items(), strict=True):
-            np.testing.assert_allclose(output, value, rtol=2e-6, atol=1e-6, err_msg=key)
+            np.testing.assert_allclose(output, value, rtol=rtol, atol=atol, err_msg=key)
     assert len(computed) == 1, "only the first run, which has no rows yet, is not extended in place"
     assert session.state_length == 10
 

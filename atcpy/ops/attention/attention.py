@@ -19,7 +19,7 @@ from atcpy.ir.symbolic import agree
 from atcpy.ops.core.axes import unnamed_dim
 from atcpy.ops.core.opdef import KernelCall, Known, OpDef, ParamValue, register_operator
 from atcpy.ops.core.reference import infer_by_onnx
-from atcpy.ops.core.shape_values import UNNAMED, add, div
+from atcpy.ops.core.shape_values import UNNAMED, add, div, mul
 from atcpy.ops.core.strided import item_bytes
 from atcpy.ops.move.gather import INDEX_TYPES
 
@@ -28,8 +28,14 @@ D = TypeVar("D", bound=Dim)
 
 def infer_attention(node: Node, known: Known) -> Sequence[TensorDesc]:
     """As the standard says; where its shape functions say nothing, what follows from heads, queries and keys."""
-    descs = list(infer_by_onnx(node, known))
     q, k, v = (node.operand(index).desc for index in range(3))
+    past = node.input(_PAST[0])
+    cached = k.dtype if past is None else past.desc.dtype
+    dtypes = (q.dtype, cached, cached, q.dtype)
+    if cached is k.dtype:
+        descs = list(infer_by_onnx(node, known))
+    else:  # a pass left the caches in 16 bits
+        descs = [TensorDesc.plain(dtype, None) for dtype in dtypes[: len(node.outputs)]]
     if (
         q.shape is None
         or k.shape is None
@@ -38,16 +44,17 @@ def infer_attention(node: Node, known: Known) -> Sequence[TensorDesc]:
     ):
         return descs
     heads, kv_heads = _heads(node, q.shape, "q_num_heads"), _heads(node, k.shape, "kv_num_heads")
-    keys = _keys(node, k.shape)
+    keys, width = _keys(node, k.shape), _size_of_head(v.shape, kv_heads)
     shapes: list[Shape] = [
+        (*q.shape[:3], width) if len(q.shape) == 4 else (*q.shape[:2], mul(heads, width)),
         (k.shape[0], kv_heads, keys, _size_of_head(k.shape, kv_heads)),
-        (v.shape[0], kv_heads, keys, _size_of_head(v.shape, kv_heads)),
+        (v.shape[0], kv_heads, keys, width),
         (q.shape[0], heads, q.shape[-2], keys),
     ]
-    for index, (desc, shape) in enumerate(zip((k, v, q), shapes, strict=True), 1):
+    for index, (dtype, shape) in enumerate(zip(dtypes, shapes, strict=True)):
         if index < len(descs) and descs[index].shape is None:
             named = [unnamed_dim(node, 4 * index + axis) if dim == UNNAMED else dim for axis, dim in enumerate(shape)]
-            descs[index] = TensorDesc.plain(desc.dtype, tuple(named))
+            descs[index] = TensorDesc.plain(dtype, tuple(named))
     return descs
 
 
@@ -79,9 +86,9 @@ _MASK = 3
 _PLAIN = {"softcap": 0.0, "left_window_size": -1, "right_window_size": -1, "softmax_precision": DType.FLOAT32.onnx}
 _RARE = range(6, 7)
 _PAST = (4, 5)
+_RESULTS = 3  # that the kernel makes
 # Of an Attention whose further results are caches: how many rows these have room for, and how many are there already.
 CACHE, CACHED = "cache", "cached"
-_RESULTS = 3  # that the kernel makes
 
 
 def supports_attention(node: Node) -> Iterable[Reject]:
@@ -98,6 +105,10 @@ def supports_attention(node: Node) -> Iterable[Reject]:
             yield Reject("attention-variant", node.name, name)
     if any(node.input(index) is not None for index in _RARE):
         yield Reject("attention-variant", node.name, "keys of another length each")
+    caches = {value.desc.dtype for index in _PAST if (value := node.input(index)) is not None}
+    caches |= {value.desc.dtype for value in node.outputs[1:_RESULTS]}
+    if len(caches) > 1 or not caches <= {q.dtype, DType.FLOAT16}:
+        yield Reject("mixed-types", node.name, "of caches")
     if any(value.use_count for value in node.outputs[_RESULTS:]) or len(node.outputs) == 2:
         yield Reject("attention-variant", node.name, "further results")
     if not all(value.desc.is_static for value in node.operands):
@@ -146,8 +157,8 @@ def _past_fits(node: Node, *widths: int) -> bool:
     past = [value.desc for index in _PAST if (value := node.input(index)) is not None]
     k = node.operand(1).desc.static_shape
     heads, keys = _heads(node, k, "kv_num_heads"), past_keys(node, _PAST)
-    expected = [TensorDesc.plain(DType.FLOAT32, (k[0], heads, keys, width)) for width in widths]
-    return not past or past == expected
+    expected = [(k[0], heads, keys, width) for width in widths]
+    return not past or [desc.static_shape for desc in past] == expected
 
 
 def _fit(node: Node) -> bool:
@@ -206,6 +217,8 @@ def _launch(
         params["cache"] = node.int_attr(CACHE, 0)
     before = [node.input(index) if params["past"] else None for index in past]
     wants_all = any(value.use_count for value in node.outputs[1:_RESULTS])
+    kept = node.outputs[1] if wants_all else next((value for value in before if value is not None), None)
+    params["half"] = int(kept is not None and kept.desc.dtype is DType.FLOAT16)
     params["causal"] = int(node.int_attr("is_causal", 0) != 0)
     params["scale"] = node.float_attr("scale", 1 / math.sqrt(int(str(params["head"]))))
     params["mask"] = _mask_strides(mask)
@@ -238,7 +251,8 @@ def infer_fused(node: Node, known: Known) -> Sequence[TensorDesc]:
         keys = x.shape[1] if past is None or past.desc.shape is None else add(past.desc.shape[2], x.shape[1])
         sizes = (node.int_attr("head_size", 1), node.int_attr("v_head_size", 1))
         shapes = [(*x.shape[:-1], width), *((x.shape[0], heads, keys, size) for size in sizes)]
-    return [TensorDesc.plain(x.dtype, shape) for shape in shapes[: len(node.outputs)]]
+    dtypes = [x.dtype, *[x.dtype if past is None else past.desc.dtype] * 2]
+    return [TensorDesc.plain(dtype, shape) for dtype, shape in zip(dtypes, shapes, strict=True)][: len(node.outputs)]
 
 
 def parts_of_rows(node: Node) -> tuple[int, int, int]:
@@ -286,7 +300,13 @@ def lower_fused(node: Node) -> Iterable[KernelCall]:
 
 
 register_operator(
-    OpDef(name="Attention", infer=infer_attention, engines={Engine.AICORE: supports_attention}, lower=lower_attention)
+    OpDef(
+        name="Attention",
+        infer=infer_attention,
+        engines={Engine.AICORE: supports_attention},
+        lower=lower_attention,
+        half_states=tuple(zip(_PAST, (1, 2), strict=True)),
+    )
 )
 register_operator(
     OpDef(

@@ -22,6 +22,7 @@ _SHARED = "past_present_share_buffer"
 _NO_SHARING = "export the model without a shared key-value buffer"
 # What causal masking adds: far below any score, and finite in each floating-point type but float16's own sum.
 _LOWEST = float.fromhex("-0x1.fffffep+127")
+_KERNEL_TYPES = ({DType.FLOAT32}, {DType.FLOAT16})
 
 
 def heads(e: Expansion, x: Value, count: int) -> Value:
@@ -159,7 +160,7 @@ def has_kernel(e: Expansion, q: Value, k: Value, v: Value, past: Sequence[Value]
     sizes = [_size(x, -1) for x in (q, k, v)]
     scale = e.node.float_attr("scale", 0.0)
     return (
-        all(value.desc.dtype is DType.FLOAT32 for value in (q, k, v, *past))
+        {value.desc.dtype for value in (q, k, v, *past)} in _KERNEL_TYPES
         and all(value.desc.shape is not None and len(value.desc.shape) == 4 for value in past)
         and all(isinstance(size, int) and size % count == 0 and 0 < size // count <= MAX_HEAD_SIZE for size in sizes)
         and 0 <= scale < np.inf

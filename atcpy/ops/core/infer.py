@@ -52,7 +52,7 @@ def infer_node(node: Node, known: KnownValues) -> None:
     opdef = find_opdef(node)
     dtypes = tuple([DType.UNDEFINED if value is None else value.desc.dtype for value in node.inputs])
     problem = type_problem(node.op_type, node.domain, dtypes)
-    if problem and not _only_weights_differ(node, dtypes):
+    if problem and not _only_halves_differ(node, dtypes):
         raise ModelInvalid("EZ8888", problem, where=node)
     infer = infer_by_onnx if opdef is None or opdef.infer is None else opdef.infer
     if opdef is not None and opdef.infer is None and opdef.is_contrib:
@@ -128,12 +128,13 @@ def propagate(node: Node, known: KnownValues) -> None:
             known.set(node.output, elements)
 
 
-def _only_weights_differ(node: Node, dtypes: tuple[DType, ...]) -> bool:
-    """True if a pass left the weights in 16 bits and all else fits the op's schema."""
+def _only_halves_differ(node: Node, dtypes: tuple[DType, ...]) -> bool:
+    """True if a pass left weights or states in 16 bits and all else fits the op's schema."""
     opdef = find_opdef(node)
     if opdef is None or not node.passes:
         return False
-    narrow = {index for index in opdef.half_weights if dtypes[index] in HALF_DTYPES}
+    may_be_half = (*opdef.half_weights, *(index for index, _ in opdef.half_states if index < len(dtypes)))
+    narrow = {index for index in may_be_half if dtypes[index] in HALF_DTYPES}
     wide = tuple([DType.FLOAT32 if index in narrow else dtype for index, dtype in enumerate(dtypes)])
     return bool(narrow) and not type_problem(node.op_type, node.domain, wide)
 

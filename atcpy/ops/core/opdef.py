@@ -217,6 +217,8 @@ class OpDef:
     layout: how it carries blocked formats; None: plain only.
     lower: the kernel launches that it becomes.
     half_weights: constant inputs that its kernels on AIcoreEngine can read as 16-bit floats while all else is float32.
+    half_states: pairs of an input, which may be left out, and an output that these kernels can read and write as
+        float16 while all else is float32.
     bound: instead of `lower`, for results whose size depends on data.
     traits: what passes may ask of the op.
     inplace: inputs whose memory output 0 may take, if nobody reads them later.
@@ -246,6 +248,7 @@ class OpDef:
     layout: ChooseLayout | None = None
     lower: Lower | None = None
     half_weights: tuple[int, ...] = ()
+    half_states: tuple[tuple[int, int], ...] = ()
     bound: Bound | None = None
     traits: Trait = Trait.NONE
     inplace: tuple[int, ...] = ()

@@ -82,12 +82,12 @@ class _Casts:
             return False
         if has_trait(node, Trait.CUSTOM):  # the user's code gets the types that the model says
             return False
-        narrow, in_c = _stays_narrow(node), _runs_in_c(node)
+        narrow, in_c = _narrow_values(node), _runs_in_c(node)
         with _as_float32(node, narrow) as results:
             if results is None or (in_c and not _runs_in_c(node)):
                 return False
         for index, value in enumerate(node.inputs):
-            if value is not None and _is_half(value) and index not in narrow:
+            if value is not None and _is_half(value) and value not in narrow:
                 _graph_of(node).set_input(node, index, self._widened(value))
         for value, desc in zip(node.outputs, results, strict=True):
             if value.desc.dtype is not desc.dtype:
@@ -162,15 +162,21 @@ def _runs_in_c(node: Node) -> bool:
     return engine is not None and engine is not Engine.HOST_CPU
 
 
-def _stays_narrow(node: Node) -> frozenset[int]:
-    """The constant inputs that the node's kernel reads in 16 bits: those of its record, if that places it on
-    AIcoreEngine.
+def _narrow_values(node: Node) -> frozenset[Value]:
+    """The values that the node's kernel reads and writes in 16 bits: constants and states by its record, if that places
+    it on AIcoreEngine.
     """
     opdef = find_opdef(node)
-    candidates = () if opdef is None else opdef.half_weights
-    narrow = frozenset(
-        index for index in candidates if _is_half(value := node.operand(index)) and value.tensor is not None
-    )
+    if opdef is None:
+        return frozenset()
+    weights = {value for index in opdef.half_weights if (value := node.operand(index)).tensor is not None}
+    states = {
+        value
+        for source, result in opdef.half_states
+        if (past := node.input(source)) is not None and past.desc.dtype is DType.FLOAT16
+        for value in (past, *node.outputs[result : result + 1])
+    }
+    narrow = frozenset(value for value in weights | states if _is_half(value))
     if not narrow:
         return narrow
     with _as_float32(node, narrow):
@@ -178,19 +184,19 @@ def _stays_narrow(node: Node) -> frozenset[int]:
 
 
 @contextmanager
-def _as_float32(node: Node, narrow: frozenset[int]) -> Iterator[Sequence[TensorDesc] | None]:
-    """Meanwhile all values of 16 bits of a node are float32, but for the inputs `narrow`. Yields the types of the
-    outputs, or None if one of 16 bits would stay so.
+def _as_float32(node: Node, narrow: frozenset[Value]) -> Iterator[Sequence[TensorDesc] | None]:
+    """Meanwhile all values of 16 bits of a node are float32, but for those that stay `narrow`. Yields the types of the
+    outputs, or None if another one of 16 bits would stay so.
     """
     opdef = find_opdef(node)
-    kept = {node.input(index) for index in narrow}
-    changed = {value: value.desc for value in (*node.operands, *node.outputs) if _is_half(value) and value not in kept}
+    values = (*node.operands, *node.outputs)
+    changed = {value: value.desc for value in values if _is_half(value) and value not in narrow}
     for value, desc in changed.items():
         value.desc = replace(desc, dtype=DType.FLOAT32)
     try:
         infer = infer_by_onnx if opdef is None or opdef.infer is None else opdef.infer
-        dtypes = [desc.dtype for desc in infer(node, KnownValues())]
-        stays = any(dtype in HALF_DTYPES for dtype in dtypes)
+        results = zip(node.outputs, infer(node, KnownValues()), strict=False)
+        stays = any(desc.dtype in HALF_DTYPES for value, desc in results if value not in narrow)
         yield None if stays else [value.desc for value in node.outputs]
     finally:
         for value, desc in changed.items():

@@ -157,6 +157,53 @@ def test_keys_of_earlier_steps_lie_in_the_caches(
 
 
 @pytest.mark.parametrize("isa", ISAS)
+@settings(max_examples=trials(30), deadline=None)
+@given(
+    sizes=st.tuples(
+        st.integers(1, 2),
+        st.integers(1, 2),
+        st.integers(1, 3),
+        st.sampled_from([1, 2, 33]),
+        st.sampled_from([1, 3, 17]),
+        st.sampled_from([1, 8, 17, 64]),
+        st.sampled_from([1, 8, 19, 300]),
+    ),
+    past=st.sampled_from([1, 16, 17, 255, 256, 300]),
+    is_kept=st.booleans(),
+    joined=st.booleans(),
+    threads=st.sampled_from([1, 3]),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_caches_may_be_of_float16(
+    isa: str, sizes: tuple[int, ...], past: int, is_kept: bool, joined: bool, threads: int, seed: int
+) -> None:
+    """The past is read as the numbers that it has, new rows are rounded where they are kept."""
+    arrays, attrs = make_arrays(np.random.default_rng(seed), sizes, joined=joined, mask="added", past=past)
+    halves = [array.astype(np.float16) for array in arrays[4:] if array is not None]
+    arrays[4:] = [array.astype(F32) for array in halves]
+    expected = reference_op(make_node("Attention", arrays, attrs, outputs=3), arrays)
+    before: dict[int, Array] = {}
+    node = make_node("Attention", arrays[:4] if is_kept else arrays, attrs, outputs=3)
+    operands = arrays[:4] if is_kept else [*arrays[:4], *halves]
+    for value in node.operands[4:]:
+        value.desc = TensorDesc.plain(DType.FLOAT16, value.desc.shape)
+    for index, result in enumerate(expected[1:], start=1):
+        rows = result.shape[2] + (2 if is_kept else 0)
+        if is_kept:
+            before[index] = np.full((*result.shape[:2], rows, result.shape[3]), np.nan, np.float16)
+            before[index][:, :, :past] = halves[index - 1]
+        node.outputs[index].desc = TensorDesc.plain(DType.FLOAT16, (*result.shape[:2], rows, result.shape[3]))
+    if is_kept:
+        node.attrs.update({CACHE: rows, CACHED: past})
+    assert list(supports_attention(node)) == []
+    ours = run_op(node, operands, isa=isa, threads=threads, before=before)
+    np.testing.assert_allclose(ours[0], expected[0], rtol=2e-5, atol=2e-5)
+    for cache, result in zip(ours[1:], expected[1:], strict=True):
+        np.testing.assert_array_equal(cache[:, :, : result.shape[2]], result.astype(np.float16))
+        assert np.isnan(cache[:, :, result.shape[2] :]).all()
+
+
+@pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("joined", [False, True])
 def test_without_a_past_present_holds_the_new_keys(isa: str, joined: bool) -> None:
     arrays, attrs = make_arrays(np.random.default_rng(1), (2, 2, 3, 140, 5, 8, 9), joined=joined, mask="none")

@@ -35,6 +35,12 @@ static bool holds(const struct task_view *task, int operand, int64_t rows, int64
     return atc_holds(task->src + operand, DTYPE_F32, elements, 4);
 }
 
+/* Bytes of an element of the past, and of what is kept. */
+static int64_t kept_item(const struct attention_params *p)
+{
+    return p->half ? 2 : 4;
+}
+
 /* True if `slot` has heads of so many rows, or is left out where there are none. */
 static bool holds_heads(const struct attention_params *p, const struct atc_slot *slot, int64_t rows,
                         int64_t width)
@@ -42,7 +48,8 @@ static bool holds_heads(const struct attention_params *p, const struct atc_slot 
     const int64_t heads = atc_mul(p->batch, p->kv_heads);
     if (rows == 0)
         return slot->region == REGION_NONE;
-    return atc_holds(slot, DTYPE_F32, atc_mul(heads, atc_mul(rows, width)), 4);
+    return atc_holds(slot, p->half ? DTYPE_F16 : DTYPE_F32, atc_mul(heads, atc_mul(rows, width)),
+                     kept_item(p));
 }
 
 /* Rows of each head in all_k and all_v. */
@@ -86,7 +93,8 @@ static const char *check(const struct task_view *task)
         return "a head is too wide";
     if (p->heads % p->kv_heads != 0)
         return "the heads of q do not share those of k evenly";
-    if (p->joined < 0 || p->joined > 1 || p->causal < 0 || p->causal > 1)
+    if (p->joined < 0 || p->joined > 1 || p->causal < 0 || p->causal > 1 || p->half < 0 ||
+        p->half > 1)
         return "a flag is neither 0 nor 1";
     if (p->joined && (!lies_in_rows(p, ATTENTION_Q, p->heads, p->head) ||
                       !lies_in_rows(p, ATTENTION_K, p->kv_heads, p->head) ||
@@ -138,6 +146,9 @@ struct attention_scratch attention_scratch(const struct attention_params *p)
         .k = in_panels(keys) * p->head,
         .v = in_panels(p->v_head) * keys,
         .tokens = p->token_item > 0 ? p->kv_len : 0,
+        .wide = !p->half                   ? 0
+                : 16 * p->head > p->v_head ? 16 * p->head
+                                           : p->v_head,
     };
 }
 
@@ -149,7 +160,7 @@ static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
     const struct attention_scratch s = attention_scratch(params);
     return (struct kernel_cost){.items = p->batch * p->heads * chunks(p),
                                 .work = atc_mul(scores, 4 + (p->head + p->v_head) / 16),
-                                .scratch = (s.q + s.scores + s.k + s.v + s.tokens) *
+                                .scratch = (s.q + s.scores + s.k + s.v + s.tokens + s.wide) *
                                            (int64_t)sizeof(float)};
 }
 
@@ -221,10 +232,11 @@ static struct attention_rows rows_from(const struct kernel_args *args,
 {
     const struct attention_params *p = args->params;
     if (first >= p->past)
-        return (struct attention_rows){now + (first - p->past) * now_row, now_row};
-    const float *heads = p->cache == 0 ? args->src[past] : args->dst[cache];
+        return (struct attention_rows){now + (first - p->past) * now_row, now_row, false};
+    const uint8_t *heads = p->cache == 0 ? args->src[past] : args->dst[cache];
     const int64_t rows = p->cache == 0 ? p->past : p->cache;
-    return (struct attention_rows){heads + (it->head * rows + first) * width, width};
+    return (struct attention_rows){heads + (it->head * rows + first) * width * kept_item(p), width,
+                                   p->half != 0};
 }
 
 struct attention_rows attention_keys_from(const struct kernel_args *args,
@@ -243,19 +255,30 @@ struct attention_rows attention_values_from(const struct kernel_args *args,
                      (const float *)args->src[ATTENTION_V] + it->v, it->v_row, p->v_head, first);
 }
 
+/* Writes the first of some rows at row `row` of what is kept. */
+static void keep_row(const struct attention_params *p, struct attention_rows from, void *kept,
+                     int64_t row, int64_t width)
+{
+    uint8_t *to = (uint8_t *)kept + row * width * kept_item(p);
+    if (p->half && !from.half) {
+        for (int64_t i = 0; i < width; i++)
+            ((uint16_t *)(void *)to)[i] = f16_of_f32(((const float *)from.at)[i]);
+        return;
+    }
+    memcpy(to, from.at, (size_t)(width * kept_item(p)));
+}
+
 void attention_keep(const struct kernel_args *args, const struct attention_item *it)
 {
     const struct attention_params *p = args->params;
-    float *keys = args->dst[ATTENTION_ALL_K], *values = args->dst[ATTENTION_ALL_V];
+    void *keys = args->dst[ATTENTION_ALL_K], *values = args->dst[ATTENTION_ALL_V];
     if (keys == NULL)
         return;
     const int64_t first = it->head * all_rows(p);
     const int64_t there = p->cache == 0 ? 0 : p->past; /* rows of the cache that stay */
     for (int64_t i = it->kept > there ? it->kept : there; i < it->kept_end; i++) {
-        memcpy(keys + (first + i) * p->head, attention_keys_from(args, it, i).at,
-               (size_t)p->head * sizeof *keys);
-        memcpy(values + (first + i) * p->v_head, attention_values_from(args, it, i).at,
-               (size_t)p->v_head * sizeof *values);
+        keep_row(p, attention_keys_from(args, it, i), keys, first + i, p->head);
+        keep_row(p, attention_values_from(args, it, i), values, first + i, p->v_head);
     }
 }
 

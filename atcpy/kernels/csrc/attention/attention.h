@@ -15,6 +15,9 @@
  *     all_k   optional: [batch, kv_heads, kv_len, head], the keys of the past and the new ones
  *     all_v   with it: [batch, kv_heads, kv_len, v_head]
  *
+ * Where `half`, past_k, past_v, all_k and all_v are float16: rows of the past are widened where
+ * they are read, new rows are rounded where they are kept.
+ *
  * Where `cache` is not 0, all_k and all_v have so many rows for each head, of which the first
  * `past` are there already: past_k and past_v are left out, and only the new rows are written.
  *
@@ -26,6 +29,7 @@
 #ifndef ATC_ATTENTION_H
 #define ATC_ATTENTION_H
 
+#include "core/half.h"
 #include "core/index.h"
 #include "core/kernel.h"
 
@@ -39,7 +43,7 @@ enum {
 #define ATTENTION_FIELDS(I64, I64S, F64, ENUM)                                                     \
     I64(batch) I64(heads) I64(kv_heads) I64(q_len) I64(kv_len) I64(head) I64(v_head) I64(joined)   \
         I64(causal) I64(past) I64S(row, 3) I64S(at, 3) I64S(mask, 3) F64(scale)                    \
-            I64(token_item) I64(tokens_step) I64(linear) F64(fill) I64(cache)
+            I64(token_item) I64(tokens_step) I64(linear) F64(fill) I64(cache) I64(half)
 DECLARE_PARAMS(attention, ATTENTION_FIELDS)
 
 /* A mask of floats and one of bools; a task has one of them, or none. Tokens go with the former. */
@@ -68,11 +72,19 @@ struct attention_item {
 
 struct attention_item attention_item_at(const struct attention_params *p, int64_t item);
 
-/* Rows of keys, or of values, that lie `row` elements apart. */
+/* Rows of keys, or of values, that lie `row` elements apart, of float16 or float32. */
 struct attention_rows {
-    const float *at;
+    const void *at;
     int64_t row;
+    bool half;
 };
+
+/* Element `at` of the first of some rows. */
+static inline float attention_element(const struct attention_rows *rows, int64_t at)
+{
+    return rows->half ? f32_of_f16(((const uint16_t *)rows->at)[at])
+                      : ((const float *)rows->at)[at];
+}
 
 struct attention_rows attention_keys_from(const struct kernel_args *args,
                                           const struct attention_item *it, int64_t first);
@@ -100,9 +112,11 @@ static inline float attention_token(const struct kernel_args *args, const struct
     return t > 0 ? 0 : (float)p->fill;
 }
 
-/* Floats of the parts of the scratch: queries, scores, panels of keys, panels of values, tokens. */
+/* Floats of the parts of the scratch: queries, scores, panels of keys, panels of values, tokens,
+ * and rows of float16 that are widened.
+ */
 struct attention_scratch {
-    int64_t q, scores, k, v, tokens;
+    int64_t q, scores, k, v, tokens, wide;
 };
 
 struct attention_scratch attention_scratch(const struct attention_params *p);

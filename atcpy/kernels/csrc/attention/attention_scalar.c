@@ -14,10 +14,10 @@ struct row {
 
 static float score(const struct row *r, int64_t key)
 {
-    const float *k = attention_keys_from(r->args, r->it, key).at;
+    const struct attention_rows k = attention_keys_from(r->args, r->it, key);
     double sum = 0;
     for (int64_t i = 0; i < r->p->head; i++)
-        sum += (double)r->q[i] * k[i];
+        sum += (double)r->q[i] * attention_element(&k, i);
     const float scaled = (float)(sum * r->p->scale);
     if (r->p->token_item > 0) {
         const float token = attention_token(r->args, r->it, key);
@@ -42,10 +42,10 @@ static void attend(const struct row *r, int64_t keys, float *y)
         y[i] = 0;
     for (int64_t j = 0; j < keys; j++) {
         const float weight = expf(score(r, j) - shift);
-        const float *v = attention_values_from(r->args, r->it, j).at;
+        const struct attention_rows v = attention_values_from(r->args, r->it, j);
         total += (double)weight;
         for (int64_t i = 0; i < r->p->v_head; i++)
-            y[i] += weight * v[i];
+            y[i] += weight * attention_element(&v, i);
     }
     const float by = total == 0 ? 0 : (float)(1 / total);
     for (int64_t i = 0; i < r->p->v_head; i++)

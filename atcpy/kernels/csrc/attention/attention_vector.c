@@ -1,6 +1,7 @@
 /* attention on vectors, by the micro-kernels of matmul. */
 #include "attention/attention.h"
 #include "matmul/matmul.h"
+#include "simd/half_vector.h"
 #include "simd/softmax_row_vector.h"
 
 /* One item at work: what it reads, and its parts of the scratch. */
@@ -14,6 +15,7 @@ struct attend {
     float *y;
     float *scaled, *scores, *keys, *values;
     float *tokens;                 /* what each key has added to its scores; NULL: nothing */
+    float *wide;                   /* for rows of float16 */
     float largest[ATTENTION_ROWS]; /* score so far, of each row */
     double total[ATTENTION_ROWS];  /* of the exponentials so far */
 };
@@ -49,7 +51,10 @@ static void pack_keys(const struct attend *a, int64_t first, int64_t keys)
         float *to = a->keys + j * head;
         if (columns < MATMUL_PANEL)
             memset(to, 0, (size_t)(head * MATMUL_PANEL) * sizeof *to);
-        a->isa->transpose(from.at + j * from.row, from.row, to, MATMUL_PANEL, columns, head);
+        const float *rows = from.half ? a->wide : (const float *)from.at + j * from.row;
+        if (from.half) /* rows of the past lie side by side */
+            f32s_of_f16((const uint16_t *)from.at + j * head, a->wide, columns * head);
+        a->isa->transpose(rows, from.row, to, MATMUL_PANEL, columns, head);
     }
 }
 
@@ -64,14 +69,30 @@ static inline void copy_to_panel(const float *from, int64_t columns, float *to)
     }
 }
 
+/* pack_values for rows of float16, which lie side by side. */
+static void pack_half_values(const struct attend *a, const uint16_t *from, int64_t keys)
+{
+    const int64_t width = a->p->v_head;
+    for (int64_t j = 0; j < keys; j++) {
+        f32s_of_f16(from + j * width, a->wide, width);
+        for (int64_t c = 0; c < width; c += MATMUL_PANEL)
+            copy_to_panel(a->wide + c, min_i64(MATMUL_PANEL, width - c),
+                          a->values + c * keys + j * MATMUL_PANEL);
+    }
+}
+
 /* Values of the keys from `first`: panels of 16 columns, zero beyond the last one. */
 static void pack_values(const struct attend *a, int64_t first, int64_t keys)
 {
     const int64_t width = a->p->v_head;
     const struct attention_rows rows = attention_values_from(a->args, &a->it, first);
+    if (rows.half) {
+        pack_half_values(a, rows.at, keys);
+        return;
+    }
     for (int64_t c = 0; c < width; c += MATMUL_PANEL) {
         const int64_t columns = min_i64(MATMUL_PANEL, width - c);
-        const float *from = rows.at + c;
+        const float *from = (const float *)rows.at + c;
         float *to = a->values + c * keys;
         for (int64_t j = 0; j < keys; j++, from += rows.row, to += MATMUL_PANEL)
             copy_to_panel(from, columns, to);
@@ -202,6 +223,7 @@ void FOR_ISA(attention_f32)(const struct kernel_args *args)
     a.keys = a.scores + parts.scores;
     a.values = a.keys + parts.k;
     a.tokens = parts.tokens > 0 ? a.values + parts.v : NULL;
+    a.wide = a.values + parts.v + parts.tokens;
     for (int64_t item = args->begin; item < args->end; item++) {
         a.it = attention_item_at(p, item);
         a.q = (const float *)args->src[ATTENTION_Q] + a.it.q;

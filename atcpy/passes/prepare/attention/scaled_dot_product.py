@@ -50,7 +50,7 @@ class Attention(Fusion, switch="AttentionFusionPass", makes=("Attention",)):
     def meet_requirements(self, m: Match) -> Iterator[Reject]:
         y, softmax, scores = m.node("y"), m.node("softmax"), m.node("scores").output.desc.shape
         yield from only_read_within(m, y)
-        if y.output.desc.dtype is not DType.FLOAT32:
+        if y.output.desc.dtype not in (DType.FLOAT32, DType.FLOAT16):
             yield Reject("dtype", y.name, y.output.desc.dtype.long)
         if scores is None or not _are_heads(m):
             yield Reject("heads", y.name)
