@@ -27,7 +27,12 @@ from atcpy.cli.job import read_states
 
 Feeds = dict[str, Any]
 Step = Callable[[Feeds], Any]  # the inputs other than caches → the logits
-_DTYPES = {"tensor(float)": np.float32, "tensor(int64)": np.int64, "tensor(int32)": np.int32}
+_DTYPES = {
+    "tensor(float)": np.float32,
+    "tensor(float16)": np.float16,
+    "tensor(int64)": np.int64,
+    "tensor(int32)": np.int32,
+}
 
 
 class Decoder:
