@@ -317,6 +317,14 @@ def same_shape(a: Sequence[object] | None, b: Sequence[object] | None) -> bool:
     return len(a) == len(b) and all(map(same, a, b))
 
 
+def always_below(a: int, b: int) -> bool:
+    """Return whether a < b whatever the symbols are; no guard. What holds for some values does not always."""
+    symbolic = _either(a, b)
+    if symbolic is None:
+        return a < b
+    return symbolic.tracer.range(_combine(terms_of(a), terms_of(b), -1))[1] < 0
+
+
 def below(a: int, b: int) -> bool:
     """Return a < b, where the answer for equal sizes does not matter: the dims between them are 1 then."""
     symbolic = _either(a, b)

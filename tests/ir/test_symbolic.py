@@ -18,6 +18,7 @@ from atcpy.ir.symbolic import (
     Terms,
     Tracer,
     agree,
+    always_below,
     below,
     example,
     is_symbolic,
@@ -176,6 +177,8 @@ def test_questions_that_need_no_answer_for_some_sizes() -> None:
     assert same_shape((b, 4), (b, 4)) and not same_shape((b,), (s,)) and not same_shape((b,), (b, 1))
     assert same_shape(None, None) and not same_shape(None, ())
     assert below(s, b * s) and not below(b * s, s) and not below(s, s) and below(2, 3)
+    assert always_below(s, b * s + 1) and not always_below(s, b * s)
+    assert always_below(2, 3) and not always_below(3, 3) and not always_below(s, 4097)
     assert not tracer.guards
     assert below(b, s)
     assert tracer.guards

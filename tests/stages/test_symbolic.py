@@ -182,6 +182,23 @@ def test_sizes_that_break_a_guard_are_compiled() -> None:
     assert session.shape_cache.misses == 1
 
 
+def test_a_block_with_residuals_and_a_mask_is_one_plan_for_all_sizes() -> None:
+    text = """block (float[b,s,8] x, int64[b,t] m) => (float[b,s,8] z, int64[b] n)
+        <float[8,8] w, float[8] g, float[8] h, int64[1] a = {1}, int64 one = {1}> {
+        p = MatMul(x, w) r = Add(p, x) z = LayerNormalization(r, g, h)
+        u = ReduceSum<keepdims=0>(m, a) n = Sub(u, one) }"""
+    [cluster] = compile_model(model(text), convert_options({}))[0].clusters
+    assert len(cluster.variants) == 2, "one is for empty masks"
+    session = InferenceSession(package(text), threads=1)
+    for b, s, t in ((2, 3, 4), (1, 3, 1), (1, 1, 5000), (3, 1, 4096)):
+        x, m = np.random.default_rng(t).standard_normal((b, s, 8)).astype(np.float32), np.ones((b, t), np.int64)
+        z, n = session.run(None, {"x": x, "m": m})
+        [want, _] = onnxruntime.InferenceSession(model(text).SerializeToString()).run(None, {"x": x, "m": m})
+        np.testing.assert_allclose(z, want, rtol=1e-4, atol=1e-5)
+        assert (n == t - 1).all()
+    assert session.shape_cache.misses == 0
+
+
 def test_what_is_not_planned_says_why() -> None:
     text = "m (float[n] x, int64[r] s) => (float y) { z = Reshape(x, s) y = ReduceSum<keepdims=0>(z) }"
     compiled, report = compile_model(model(text), convert_options({}))

@@ -14,6 +14,7 @@ import numpy as np
 
 from atcpy.ir import DType, Reject, Value
 from atcpy.ir.instruction import Instruction
+from atcpy.ir.symbolic import always_below
 from atcpy.ops.core.half import HALF_DTYPES
 from atcpy.ops.core.opdef import KernelCall
 from atcpy.ops.elementwise.cast import KERNEL_DTYPES
@@ -276,7 +277,7 @@ def _reduce(launch: _Launch) -> int:
     *others, row = _sizes(launch.call, "reduced")
     if launch.number("inner") != 1 or others != [1] * len(others):
         raise _NoNumber("a reduction of other dims than the last")
-    if not 1 < row <= MAX_ROW:
+    if not always_below(row, MAX_ROW + 1) or row <= 1:  # of open length: longer rows would need a plan of their own
         raise _NoNumber(f"a reduction of {row} elements")
     kind = str(launch.call.params["kind"])
     launch.program.cost += FUNCTION_COST if kind == "log_sum_exp" else 1

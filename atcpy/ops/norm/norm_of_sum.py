@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from atcpy.ir import Engine, Node, Reject, TensorDesc, Value
 from atcpy.ir.shape import Shape, StaticShape
+from atcpy.ir.symbolic import same_shape
 from atcpy.ops.core.broadcast import broadcast_shapes
 from atcpy.ops.core.opdef import KernelCall, Known, OpDef, ParamValue, register_operator
 from atcpy.ops.core.strided import item_bytes
@@ -49,6 +50,8 @@ def infer_sum(node: Node, known: Known) -> Sequence[TensorDesc]:
 
 def spreads(term: StaticShape, whole: StaticShape) -> bool:
     """True if a term repeats as a whole: it has the dims of the sum, but for leading ones."""
+    if same_shape(term, whole):
+        return True  # for all sizes, without a guard that a dim is not 1
     start = next((index for index, dim in enumerate(term) if dim != 1), len(term))
     kept = term[start:]
     return len(term) <= len(whole) and whole[len(whole) - len(kept) :] == kept

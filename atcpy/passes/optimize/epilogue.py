@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 
 from atcpy.ir import DType, Engine, Match, Node, Reject, Rewriter, Value
 from atcpy.ir.pattern import Op, const, op, var
+from atcpy.ir.symbolic import is_symbolic, same_shape
 from atcpy.ops import all_opdefs, find_opdef
 from atcpy.passes.fusion import Fusion, only_read_by
 from atcpy.passes.phase import Phase
@@ -98,6 +99,8 @@ def _is_bias(value: Value, product: Node) -> bool:
     are_matrices = all(len(operand.desc.shape or ()) > 1 for operand in product.operands[:2])
     if not are_matrices or shape is None or result is None or len(shape) > len(result):
         return False
+    if any(map(is_symbolic, result)) and same_shape(shape, result):
+        return False  # a residual, for all sizes alike
     fits = all(dim in (1, size) for dim, size in zip(reversed(shape), reversed(result), strict=False))
     return fits and all(dim == 1 for dim in shape[:-2]) and (1 in shape[-2:] or len(shape) < 2)
 
