@@ -147,10 +147,14 @@ class SymbolicPlan(Generic[TaskT]):
 class ClusterVariant(Generic[TaskT]):
     """Plans that run one after the other. The variables are the inputs of the cluster and then the outputs of the
     plans, in order; `outputs` are those that are the cluster's.
+
+    condition: a variable of integers, all of which are 0 after a run whose inputs the variant serves. Results of other
+    runs are not those of the cluster.
     """
 
     plans: tuple[SymbolicPlan[TaskT], ...]
     outputs: tuple[int, ...]
+    condition: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,9 +180,6 @@ class PlannedCluster(Generic[TaskT]):
     states: caches that the plans get with room for more rows, and write the new ones into. Their ports are the last
     outputs of a plan, the dims of each the rows that are in use after the run; the capacity is the size of a further
     variable after the inputs. Inputs and outputs that are states are left out of the plans.
-
-    gives_lengths: the plans read how long their states are from values, too, and give all these lengths as the last
-    output before the states. Their results are right if all equal the number of rows after the run.
     """
 
     graph: int
@@ -187,7 +188,6 @@ class PlannedCluster(Generic[TaskT]):
     variants: tuple[ClusterVariant[TaskT], ...]
     is_whole: bool = False
     states: tuple[State, ...] = ()
-    gives_lengths: bool = False
 
 
 def plans_of(clusters: Iterable[PlannedCluster[TaskT]]) -> Iterator[SymbolicPlan[TaskT]]:

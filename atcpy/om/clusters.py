@@ -22,11 +22,14 @@ def encode(clusters: Sequence[PlannedCluster[Task]]) -> list[object]:
             "whole": cluster.is_whole,
             "inputs": [_encode_variable(variable) for variable in cluster.inputs],
             "variants": [
-                {"plans": [_encode_plan(plan) for plan in variant.plans], "outputs": list(variant.outputs)}
+                {
+                    "plans": [_encode_plan(plan) for plan in variant.plans],
+                    "outputs": list(variant.outputs),
+                    "condition": variant.condition,
+                }
                 for variant in cluster.variants
             ],
             "states": [[state.input, state.output, state.axis, state.parts] for state in cluster.states],
-            "lengths": cluster.gives_lengths,
         }
         for cluster in clusters
     ]
@@ -66,10 +69,8 @@ def _cluster(
     states = tuple([_state(state, inputs, outputs) for state in _list(item["states"])])
     if any(len(set(numbers)) < len(states) for numbers in zip(*((s.input, s.output) for s in states), strict=True)):
         raise ValueError("two states are the same input or output")
-    graph, step, lengths = _index(item["graph"], MAX_DIM), _index(item["step"], MAX_DIM), item["lengths"]
-    if not isinstance(lengths, bool) or (lengths and not states):
-        raise ValueError("lengths of states that are not there")
-    return PlannedCluster(graph, step, inputs, variants, _is_whole(item["whole"], graph, step), states, lengths)
+    graph, step = _index(item["graph"], MAX_DIM), _index(item["step"], MAX_DIM)
+    return PlannedCluster(graph, step, inputs, variants, _is_whole(item["whole"], graph, step), states)
 
 
 def _is_whole(item: Any, graph: int, step: int) -> bool:
@@ -95,7 +96,10 @@ def _variant(
     for plan in _list(item["plans"]):
         plans.append(_plan(plan, variables, programs))
         variables += plans[-1].outputs
-    return ClusterVariant(tuple(plans), tuple([_index(output, len(variables)) for output in _list(item["outputs"])]))
+    outputs, condition = _list(item["outputs"]), item["condition"]
+    if condition is not None and not variables[_index(condition, len(variables))].dtype.is_int:
+        raise ValueError(f"variable {condition} is no condition")
+    return ClusterVariant(tuple(plans), tuple([_index(output, len(variables)) for output in outputs]), condition)
 
 
 def _plan(

@@ -4,8 +4,8 @@ GroupQueryAttention reads, as values, how many rows of its caches are in use. Wh
 
     present = Concat(past, new)
 
-A graph that is compiled for that alone gives all these lengths as one output more. Its results are right if they equal
-the number of rows after the run; who runs it has to look.
+A graph that is compiled for that alone has a condition as one output more: by how much each of these lengths differs
+from the number of rows afterwards. Its results are right where all of it is 0; who runs it has to look.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ from atcpy.ir import Builder, DType, Graph, Node, Value
 from atcpy.ir.clone import clone
 from atcpy.ops.contrib.grouped_attention import FULL_CACHE, LENGTHS, PAST, TOTAL_LENGTH
 from atcpy.ops.contrib.record import DOMAIN
+from atcpy.ops.core.shape_values import UNNAMED
 
 
 @dataclass(frozen=True, slots=True)
 class FullCaches:
-    """A graph that assumes that caches are full, whose last output has the lengths; which inputs these caches are."""
+    """A graph that assumes that caches are full, whose last output is the condition; which inputs these caches are."""
 
     graph: Graph
     inputs: frozenset[int]
@@ -40,9 +41,9 @@ def assume_full_caches(graph: Graph) -> FullCaches | None:
     end = copy.net_output
     names = end.attrs["names"]
     assert isinstance(names, tuple)
-    lengths = _lengths(Builder(copy, end, name=nodes[0].name, sources=nodes[0].sources), nodes)
-    end.attrs["names"] = (*names, lengths.name)
-    copy.set_inputs(end, [*copy.outputs, lengths])
+    condition = _condition(Builder(copy, end, name=nodes[0].name, sources=nodes[0].sources), nodes)
+    end.attrs["names"] = (*names, condition.name)
+    copy.set_inputs(end, [*copy.outputs, condition])
     return FullCaches(copy, frozenset(_past(node, index).int_attr("index", 0) for node in nodes for index in PAST))
 
 
@@ -60,10 +61,19 @@ def _past(node: Node, index: int) -> Node:
     return node.operand(index).producer
 
 
-def _lengths(b: Builder, nodes: Sequence[Node]) -> Value:
-    """How many rows each sequence has after the run, by all that is said of it: int64, one dim."""
-    ends = dict.fromkeys(node.operand(LENGTHS) for node in nodes)
-    totals = dict.fromkeys(node.operand(TOTAL_LENGTH) for node in nodes)
-    flat = [b.cast(b.reshape(value, (-1,)), DType.INT64) for value in (*ends, *totals)]
-    after = [b.op("Add", value, b.const(1)) for value in flat[: len(ends)]]
-    return b.op("Concat", *after, *flat[len(ends) :], axis=0)
+def _condition(b: Builder, nodes: Sequence[Node]) -> Value:
+    """By how much lengths differ from the rows that are there after the run: int64, one dim."""
+    parts = []
+    for node in {_lengths_of(node): node for node in nodes}.values():
+        rows = b.dim(node.outputs[1], 2)
+        last, total = (b.cast(b.reshape(node.operand(index), (-1,)), DType.INT64) for index in (LENGTHS, TOTAL_LENGTH))
+        parts += [b.op("Sub", b.op("Add", last, b.const(1)), rows), b.op("Sub", total, rows)]
+    return b.op("Concat", *parts, axis=0)
+
+
+def _lengths_of(node: Node) -> object:
+    """What is the same for nodes whose lengths and rows are equal. Layers mostly share all of it."""
+    query, past = (node.operand(index).desc.shape for index in (0, PAST[0]))
+    if query is None or past is None or UNNAMED in (query[1], past[2]):
+        return node
+    return node.operand(LENGTHS), node.operand(TOTAL_LENGTH), query[1], past[2]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from atcpy.errors import ModelInvalid, PackageCorrupt, ResourceLimit, UsageError
-from atcpy.ir import DType, PlannedCluster, State, Variable
+from atcpy.ir import DType, PlannedCluster, State
 from atcpy.ir.shape import StaticShape
 from atcpy.ir.tensor import Array
 from atcpy.om.task_record import TaskRecord
@@ -54,27 +54,23 @@ def load_states(context: PlanContext, find_nodes: Callable[[], Sequence[Node]]) 
 
 
 def _has_ports(record: PlannedCluster[TaskRecord], package: Package) -> bool:
-    """Do plans have the inputs of a model and the capacity, and the outputs that are no states, then the lengths if
-    there are some, then the states?
+    """Do plans have the inputs of a model and the capacity, and the outputs that are no states, then the condition if
+    there is one, then the states?
     """
     first, ports = len(record.inputs), sum(state.parts for state in record.states)
-    others = len(package.open_outputs) - len(record.states) + record.gives_lengths
+    others = len(package.open_outputs) - len(record.states)
     return (
         first == len(package.open_inputs) + 1
         and all(map(is_variable, record.inputs, package.open_inputs))
         and all(
-            [len(plan.outputs) for plan in variant.plans] == [others + ports]
+            [len(plan.outputs) for plan in variant.plans] == [others + (variant.condition is not None) + ports]
             and variant.outputs == tuple(range(first, first + others))
-            and all(len(port.dims) == 1 for port in variant.plans[0].outputs[others:])
+            and variant.condition in (None, first + others)
+            and all(len(port.dims) == 1 for port in variant.plans[0].outputs[-ports:])
             and not variant.plans[0].counted
-            and (not record.gives_lengths or _is_list(variant.plans[0].outputs[others - 1]))
             for variant in record.variants
         )
     )
-
-
-def _is_list(variable: Variable) -> bool:
-    return variable.dtype is DType.INT64 and len(variable.dims) == 1
 
 
 class StatePlans:
@@ -85,9 +81,9 @@ class StatePlans:
     ) -> None:
         """Check the plans. Raises PackageCorrupt (P0005) for what is malformed."""
         self.states = record.states
-        self._gives_lengths = record.gives_lengths
         self._context, self._find_nodes = context, find_nodes
         self._inputs = record.inputs
+        self._has_condition = [variant.condition is not None for variant in record.variants]
         self._plans = [PlanTemplate(variant.plans[0], record.inputs, context, None) for variant in record.variants]
         self._instances = Instances[_Instance]()
         self._last = 0  # the variant that served last
@@ -97,9 +93,8 @@ class StatePlans:
     def run(
         self, values: Sequence[Any], states: Sequence[Array], profile: Profile | None
     ) -> tuple[list[Array], int] | None:
-        """The outputs that are no states, and how many rows the states have then; None if no variant serves, or the
-        states are not as long as the inputs say. `values` are the inputs, which need no more than a shape where they
-        are states, and an array as long as the capacity.
+        """The outputs that are no states, and how many rows the states have then; None if no variant serves. `values`
+        are the inputs, which need no more than a shape where they are states, and an array as long as the capacity.
         """
         others = (number for number in range(len(self._plans)) if number != self._last)
         for number in (self._last, *others):
@@ -120,10 +115,10 @@ class StatePlans:
                     else:
                         profile.run_plan_in(found.plan, arrays, outputs)
                 except ModelInvalid:
-                    if self._gives_lengths:
-                        return None  # with the lengths of the inputs, no value may break a rule
+                    if self._has_condition[number]:
+                        return None  # a rule may be broken for that alone
                     raise
-                if self._gives_lengths and (results.pop() != found.rows).any():
+                if self._has_condition[number] and results.pop().any():
                     return None
                 return results, found.rows
         return None

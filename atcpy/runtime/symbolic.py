@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
 
-from atcpy.errors import PackageCorrupt, ResourceLimit, Where
+from atcpy.errors import ModelInvalid, PackageCorrupt, ResourceLimit, Where
 from atcpy.ir import ClusterVariant, CountedOutput, PlannedCluster, SymbolicPlan, Variable
 from atcpy.ir.shape import element_count
 from atcpy.ir.tensor import Array
@@ -158,10 +158,17 @@ class SymbolicCluster:
             if instance is None:
                 return None
             arrays = [variables[index] for index in plan.record.inputs]
-            results = instance.run(arrays) if profile is None else profile.run_plan(instance, arrays)
+            try:
+                results = instance.run(arrays) if profile is None else profile.run_plan(instance, arrays)
+            except ModelInvalid:
+                if variant.condition is not None:
+                    return None  # a rule may be broken for that alone
+                raise
             for counted in plan.record.counted:
                 results[counted.output] = _cut(results, counted)
             variables += results
+        if variant.condition is not None and variables[variant.condition].any():
+            return None
         outputs = [variables[index] for index in variant.outputs]
         return outputs if len(variant.plans) == 1 else owned(outputs, values)
 
@@ -171,7 +178,7 @@ class SymbolicCluster:
             return None
         first = len(values)
         for number, variant in enumerate(self._record.variants):
-            if len(variant.plans) != 1 or variant.plans[0].counted:
+            if len(variant.plans) != 1 or variant.plans[0].counted or variant.condition is not None:
                 continue
             [plan] = self._plans[number]
             instance = self._instance(plan, (number, 0), values)
@@ -200,7 +207,7 @@ def _is_direct(variant: ClusterVariant[TaskRecord], inputs: int) -> bool:
     """Is a variant one plan that takes all inputs and gives all outputs, in their order, and that their shapes alone
     determine?
     """
-    if len(variant.plans) != 1:
+    if len(variant.plans) != 1 or variant.condition is not None:
         return False
     [plan] = variant.plans
     return (

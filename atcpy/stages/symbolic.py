@@ -63,7 +63,7 @@ MAX_VARIANTS = 8
 
 def plan_unknown(graph: Graph, full: FullCaches | None, identity: Identity, manager: PassManager) -> CompiledModel:
     """Keep a graph with unknown shapes, with plans for those of its clusters that can have some. Where there is a graph
-    with `full` caches, not prepared, it has the plans for bound states.
+    with `full` caches, not prepared, its plans come before those of the graph, and it has those for bound states.
     """
     weights = WeightLayout()
     quiet = PassManager(manager.options, manager.passes, manager.deadline)
@@ -118,7 +118,7 @@ def _can_be_planned(node: Node, context: _Context) -> bool:
     before = context.weights.size()
     node.attrs[IN_PLAN] = 1
     try:
-        _plan_variants(extract(node.graph, [node], node.outputs), context, dims_agree=False)
+        _plan_variants(extract(node.graph, [node], node.outputs), context, _Use(dims_agree=False))
     except Untraceable:
         return False
     finally:
@@ -137,38 +137,64 @@ def _plan_clusters(number: int, owner: Graph, context: _Context, *, is_strict: b
         try:
             # The session compares the inputs of the model with each other; nobody does for other tensors.
             is_whole = number == 0 and cluster.is_whole
-            traces = _plan_variants(cluster_graph(owner, cluster), context, dims_agree=is_whole)
+            traces = _plan_variants(cluster_graph(owner, cluster), context, _Use(dims_agree=is_whole))
             inputs = tuple(_variable(value.name, value.desc) for value in cluster.inputs)
-            _check_memory(traces, context.manager.options.limits)
-            variants = tuple(trace.variant() for trace in traces)
-            planned.append(PlannedCluster(number, step, inputs, variants, is_whole))
         except Untraceable as untraceable:
             if is_strict and any(node.attrs.get(IN_PLAN) for node in cluster.nodes):
                 return None
             context.weights.shrink(before)
             reasons.append(untraceable.reason)
             continue
+        if is_whole:
+            traces = [*_plan_full(context), *traces]
+        _check_memory(traces, context.manager.options.limits)
+        variants = tuple(trace.variant() for trace in traces)
+        planned.append(PlannedCluster(number, step, inputs, variants, is_whole))
         if is_whole and _may_have_states(owner):
             planned += _plan_states(owner, inputs, context)
     return _Planned(planned, reasons)
 
 
-def _plan_states(graph: Graph, inputs: tuple[Variable, ...], context: _Context) -> Iterator[PlannedCluster[Task]]:
-    """Plan a model once more, with its states bound; nothing if it has none, or they are not only extended."""
+def _plan_full(context: _Context) -> list[_Trace]:
+    """Plan the model for caches that are full; nothing if that cannot be."""
     before, full = context.weights.size(), context.full
     try:
         if full is not None:
             prepare(full.graph, context.manager)
-            graph = full.graph
-        traces = _plan_variants(graph, context, dims_agree=True, has_states=True)
+            prepare_bodies(full.graph, context.manager)
+            for node in full.graph.nodes_of("If", "Loop", "Scan"):
+                node.attrs[IN_PLAN] = 1
+            return _plan_variants(full.graph, context, _Use(dims_agree=True, has_condition=True))
+    except (Untraceable, AtcError):
+        context.weights.shrink(before)
+    return []
+
+
+def _plan_states(graph: Graph, inputs: tuple[Variable, ...], context: _Context) -> Iterator[PlannedCluster[Task]]:
+    """Plan a model once more, with its states bound; nothing if it has none, or they are not only extended."""
+    before, full = context.weights.size(), context.full
+    use = _Use(dims_agree=True, has_states=True, has_condition=full is not None)
+    try:
+        traces = _plan_variants(graph if full is None else full.graph, context, use)
         if full is not None and not full.inputs <= {state.input for state in traces[0].states}:
             raise Untraceable("a cache whose length is a value is no state")
-    except (Untraceable, AtcError):
+    except Untraceable:
         context.weights.shrink(before)
         return
     _check_memory(traces, context.manager.options.limits)
     variants = tuple(trace.variant() for trace in traces if trace.states == traces[0].states)
-    yield PlannedCluster(0, 0, (*inputs, _CAPACITY), variants, states=traces[0].states, gives_lengths=full is not None)
+    yield PlannedCluster(0, 0, (*inputs, _CAPACITY), variants, states=traces[0].states)
+
+
+@dataclass(frozen=True, slots=True)
+class _Use:
+    """What a graph is planned for. Dims of one name `agree` if the session sees to it; the last output may be a
+    condition (`ClusterVariant`).
+    """
+
+    dims_agree: bool
+    has_states: bool = False
+    has_condition: bool = False
 
 
 def _check_memory(traces: Sequence[_Trace], limits: Limits) -> None:
@@ -189,20 +215,20 @@ class _Context:
     full: FullCaches | None
 
 
-def _plan_variants(graph: Graph, context: _Context, *, dims_agree: bool, has_states: bool = False) -> list[_Trace]:
+def _plan_variants(graph: Graph, context: _Context, use: _Use) -> list[_Trace]:
     """Plan a cluster for all sizes of its inputs' open dims; its constants are added to the weights. Some sizes, mostly
     1, get plans of their own where the others leave them out.
 
     Raises Untraceable if something runs on the host, or shapes follow neither from the inputs' nor from a few integers.
     """
     is_small = len(graph) <= _MAX_SPECIAL_NODES
-    trace = partial(_trace, graph, context=context, dims_agree=dims_agree, has_states=has_states)
+    trace = partial(_trace, graph, context=context, use=use)
     general = _first_that_fits(trace, (SIZE_EXAMPLES, *OTHER_SIZE_EXAMPLES) if is_small else (SIZE_EXAMPLES,))
     traces = [general]
     for fixed in _special_sizes(general.symbols) if is_small else ():
         if len(traces) == MAX_VARIANTS:
             break
-        if has_states and 0 in fixed.values():
+        if use.has_states and 0 in fixed.values():
             continue
         sizes = general.symbols.examples(fixed)
         if sizes is None or any(other.symbols.serve(sizes) for other in traces):
@@ -260,16 +286,15 @@ def _trace(
     size_examples: Sequence[int],
     *,
     context: _Context,
-    dims_agree: bool,
-    has_states: bool,
+    use: _Use,
 ) -> _Trace:
     """Plan a graph with these dims fixed. What turns out to depend on others is written by these, or is a guard."""
     symbols = Symbols(fixed, {}, Tracer(), size_examples)
     before = context.weights.size()
     for _ in range(_MAX_EQUATIONS):
         try:
-            trace = _Trace(graph, symbols, context, has_states)
-            trace.plan(dims_agree=dims_agree)
+            trace = _Trace(graph, symbols, context, use)
+            trace.plan()
             return trace
         except SizesMustAgree as unequal:
             equation = symbols.solve(unequal.difference)
@@ -302,7 +327,7 @@ class _Trace:
     graph: Graph
     symbols: Symbols
     context: _Context
-    has_states: bool
+    use: _Use
     states: tuple[State, ...] = ()
     plans: list[SymbolicPlan[Task]] = field(default_factory=list)
     outputs: list[int] = field(default_factory=list)
@@ -315,12 +340,13 @@ class _Trace:
     def variant(self) -> ClusterVariant[Task]:
         """The plans, and which variables the outputs are that are no states."""
         bound = {state.output for state in self.states}
-        outputs = (number for index, number in enumerate(self.outputs) if index not in bound)
-        return ClusterVariant(tuple(self.plans), tuple(outputs))
+        outputs = [number for index, number in enumerate(self.outputs) if index not in bound]
+        condition = outputs.pop() if self.use.has_condition else None
+        return ClusterVariant(tuple(self.plans), tuple(outputs), condition)
 
-    def plan(self, *, dims_agree: bool) -> None:
+    def plan(self) -> None:
         """Plan the graph."""
-        rest = self._first(dims_agree=dims_agree)
+        rest = self._first()
         self.outputs = [0] * len(self.graph.outputs)
         pending = list(range(len(self.outputs)))
         while True:
@@ -337,7 +363,7 @@ class _Trace:
                 for index, number in zip((index for index in pending if index not in bound), numbers, strict=False):
                     self.outputs[index] = number
                 return
-            if self.has_states:
+            if self.use.has_states:
                 raise Untraceable("a shape depends on values")
             if cut.known is not None:
                 names = output_names(cut.known)
@@ -351,11 +377,11 @@ class _Trace:
             pending = [pending[index] for index in cut.rest.outputs]
             rest = self._next(cut.rest)
 
-    def _first(self, *, dims_agree: bool) -> Graph:
+    def _first(self) -> Graph:
         """A copy of the graph with symbols for the open dims of its inputs. Defaults of inputs are constants of it."""
         copy = clone(self.graph)
         inputs = copy.inputs
-        self._count = len(inputs) + self.has_states
+        self._count = len(inputs) + self.use.has_states
         self._variables = {data.output.name: number for number, data in enumerate(inputs)}
         for data in inputs:
             desc, default = data.output.desc, data.attrs.get("default")
@@ -367,8 +393,8 @@ class _Trace:
                 raise Untraceable(f'the rank of "{data.output.name}" is not known')
             bounds = data.attrs.get("shape_range", ())
             assert isinstance(bounds, tuple)
-            self.symbols.add_dims(self._variables[data.output.name], desc, bounds, agree=dims_agree)
-        if self.has_states:
+            self.symbols.add_dims(self._variables[data.output.name], desc, bounds, agree=self.use.dims_agree)
+        if self.use.has_states:
             name = f"{_CAPACITY.name} of {len(inputs)}.0"  # dims may have any name, but hardly this
             self._capacity = self.symbols.add_capacity(Symbol(name, len(inputs), 0))
         self._use_symbols(copy)
@@ -417,7 +443,9 @@ class _Trace:
             if not has_memory(value.desc):
                 raise Untraceable(f'the type of "{value.name}" is not known')
         whole = _optimize(graph, context.manager)
-        shapes = self._bind_states(whole) if self.has_states else [value.desc.static_shape for value in whole.outputs]
+        shapes = (
+            self._bind_states(whole) if self.use.has_states else [value.desc.static_shape for value in whole.outputs]
+        )
         names = output_names(whole)
         inputs = tuple(self._variables[data.output.name] for data in whole.inputs)
         for node in (node for part in flattened_graphs(whole) for node in part.nodes):

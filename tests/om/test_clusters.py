@@ -59,14 +59,16 @@ def test_states_are_listed() -> None:
         json.dumps(clusters.encode(compiled.clusters)), [((), plan.program) for plan in plans_of(compiled.clusters)], 3
     )
     assert read[1].states == compiled.clusters[1].states == (State(1, 1, 1, 1), State(2, 2, 2, 2))
-    assert not read[1].gives_lengths
+    assert all(variant.condition is None for cluster in read for variant in cluster.variants)
 
 
-def test_plans_whose_states_have_lengths_are_marked() -> None:
+def test_plans_that_assume_full_caches_have_a_condition() -> None:
     compiled = compile_model(model(LENGTHS), convert_options({}))[0]
     programs = [((), plan.program) for plan in plans_of(compiled.clusters)]
     read = clusters.decode(json.dumps(clusters.encode(compiled.clusters)), programs, 3)
-    assert [cluster.gives_lengths for cluster in read] == [False, True]
+    first, last = (cluster.variants[0] for cluster in read)
+    assert (first.condition, last.condition) == (8, 7)
+    assert (read[0].variants[-1].condition, read[1].variants[-1].condition) == (None, 7)
 
 
 def paths(item: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
