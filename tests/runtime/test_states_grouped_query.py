@@ -159,6 +159,27 @@ def test_decoding_agrees_with_onnx_runtime(
     assert len(copied) == 1, "only the first run, which has no rows yet, is not extended in place"
 
 
+@pytest.mark.parametrize("is_padded", [False, True])
+@pytest.mark.parametrize("name", ["rotary", "a window", "a softcap", "lengths that are inputs"])
+def test_caches_that_are_fed_need_no_compiler(name: str, is_padded: bool) -> None:
+    body = MODELS[name]
+    session, oracle = InferenceSession(package(body), threads=1), Oracle(body, 2)
+    caches = {past: np.zeros((2, 2, 0, 16), np.float32) for past in STATES.values()}
+    for length, new in ((0, 4), (4, 1), (5, 1), (6, 1)):
+        values = feeds(body, 2, new, length, seed=length)
+        if is_padded and length:
+            if "mask" in values:
+                values["mask"][1, -2:] = 0
+            else:
+                values["ends"][1] -= 2
+        expected = oracle.run(values)
+        found = dict(zip(expected, session.run([*expected], values | caches), strict=True))
+        for output, want in expected.items():
+            np.testing.assert_allclose(found[output], want, rtol=1e-4, atol=1e-5, err_msg=output)
+        caches = {past: found[present] for present, past in STATES.items()}
+    assert session.shape_cache is not None and session.shape_cache.misses == 0
+
+
 def test_only_new_rows_are_written_and_the_others_read_in_place() -> None:
     body = MODELS["rotary"]
     session = session_of(body)

@@ -13,6 +13,7 @@ import numpy as np
 from atcpy.errors import ModelInvalid
 from atcpy.ir import DType, Engine, Format, Node, Reject, TensorDesc, Value
 from atcpy.ir.shape import Dim
+from atcpy.ir.symbolic import maximum, minimum, same
 from atcpy.ir.tensor import Array
 from atcpy.ops.core.broadcast import collapsed_walk, infer_same_type, layout_broadcast, supports_broadcast
 from atcpy.ops.core.opdef import (
@@ -107,7 +108,7 @@ def _on_ints(function: Callable[[int, int], int]) -> Combine:
 
 def _one_of(choose: Callable[[int, int], int]) -> Combine:
     on_ints = _on_ints(choose)
-    return lambda a, b: a if a == b else on_ints(a, b)
+    return lambda a, b: a if same(a, b) else on_ints(a, b)
 
 
 def equal(a: Dim, b: Dim) -> Dim:
@@ -215,8 +216,8 @@ def _register_arithmetic() -> None:
             coefficients=coefficients,
         )
     for name, ge_type, function, choose, neutral_number in (
-        ("Max", "Maximum", np.maximum, max, -np.inf),
-        ("Min", "Minimum", np.minimum, min, np.inf),
+        ("Max", "Maximum", np.maximum, maximum, -np.inf),
+        ("Min", "Minimum", np.minimum, minimum, np.inf),
     ):
         _register(
             name,
