@@ -157,6 +157,25 @@ def test_keys_of_earlier_steps_lie_in_the_caches(
 
 
 @pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("heads", [(1, 130), (2, 128), (3, 1)])
+@pytest.mark.parametrize("joined", [False, True])
+@pytest.mark.parametrize("mask", ["none", "added", "kept"])
+def test_one_query_of_each_of_many_heads(isa: str, heads: tuple[int, int], joined: bool, mask: str) -> None:
+    """Heads that share keys are the rows of an item, of which there are 128 at most."""
+    sizes = (2, *heads, 1, 9, 8, 5)
+    arrays, attrs = make_arrays(np.random.default_rng(6), sizes, joined=joined, mask=mask, past=300)
+    attrs["is_causal"] = 1
+    if mask != "none":  # of its own for each head
+        arrays[3] = np.random.default_rng(7).standard_normal((1, heads[0] * heads[1], 1, 309)).astype(F32)
+        arrays[3] = arrays[3] if mask == "added" else arrays[3] > -0.5
+    node = make_node("Attention", arrays, attrs, outputs=3)
+    ours, expected = run_op(node, arrays, isa=isa, threads=3), reference_op(node, arrays)
+    np.testing.assert_allclose(ours[0], expected[0], rtol=2e-5, atol=2e-5)
+    np.testing.assert_array_equal(ours[1], expected[1])
+    np.testing.assert_array_equal(ours[2], expected[2])
+
+
+@pytest.mark.parametrize("isa", ISAS)
 @settings(max_examples=trials(30), deadline=None)
 @given(
     sizes=st.tuples(

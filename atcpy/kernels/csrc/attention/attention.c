@@ -126,9 +126,21 @@ static const char *check(const struct task_view *task)
     return check_tokens(task);
 }
 
+/* Which heads have items of their own, and how many rows of queries each. */
+struct item_heads {
+    int64_t heads, rows;
+};
+
+static struct item_heads item_heads(const struct attention_params *p)
+{
+    if (p->q_len == 1)
+        return (struct item_heads){p->kv_heads, p->heads / p->kv_heads};
+    return (struct item_heads){p->heads, p->q_len};
+}
+
 static int64_t chunks(const struct attention_params *p)
 {
-    return ceil_div(p->q_len, ATTENTION_ROWS);
+    return ceil_div(item_heads(p).rows, ATTENTION_ROWS);
 }
 
 static int64_t in_panels(int64_t columns)
@@ -138,7 +150,7 @@ static int64_t in_panels(int64_t columns)
 
 struct attention_scratch attention_scratch(const struct attention_params *p)
 {
-    const int64_t rows = min_i64(p->q_len, ATTENTION_ROWS);
+    const int64_t rows = min_i64(item_heads(p).rows, ATTENTION_ROWS);
     const int64_t keys = min_i64(p->kv_len, ATTENTION_KEYS);
     return (struct attention_scratch){
         .q = in_panels(rows * p->head),
@@ -158,7 +170,7 @@ static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
     const struct attention_params *p = params;
     const int64_t scores = atc_mul(atc_mul(p->batch * p->heads, p->q_len), p->kv_len);
     const struct attention_scratch s = attention_scratch(params);
-    return (struct kernel_cost){.items = p->batch * p->heads * chunks(p),
+    return (struct kernel_cost){.items = p->batch * item_heads(p).heads * chunks(p),
                                 .work = atc_mul(scores, 4 + (p->head + p->v_head) / 16),
                                 .scratch = (s.q + s.scores + s.k + s.v + s.tokens + s.wide) *
                                            (int64_t)sizeof(float)};
@@ -192,34 +204,40 @@ static int64_t cut_at(int64_t n, int64_t parts, int64_t part)
 
 struct attention_item attention_item_at(const struct attention_params *p, int64_t item)
 {
+    const struct item_heads of = item_heads(p);
     const int64_t parts = chunks(p), part = item % parts;
-    const int64_t head = item / parts % p->heads, batch = item / parts / p->heads;
-    const int64_t group = p->heads / p->kv_heads, shared = head / group;
-    const int64_t keys = p->kv_len - p->past;
+    const int64_t own = item / parts % of.heads, batch = item / parts / of.heads;
+    const int64_t sharing = of.heads / p->kv_heads; /* items' heads that share one of keys */
+    const int64_t shared = own / sharing, keys = p->kv_len - p->past;
     /* Which item writes which rows: all items that read a head share its rows. */
-    const int64_t writers = group * parts, writer = head % group * parts + part;
+    const int64_t writers = sharing * parts, writer = own % sharing * parts + part;
     const int64_t *row = p->row, *at = p->at;
     const struct steps q = steps(p, p->heads, p->q_len, p->head, row[0], at[0]);
     const struct steps k = steps(p, p->kv_heads, keys, p->head, row[1], at[1]);
     const struct steps v = steps(p, p->kv_heads, keys, p->v_head, row[2], at[2]);
     const struct steps y = steps(p, p->heads, p->q_len, p->v_head, p->heads * p->v_head, 0);
+    const bool by_head = p->q_len == 1; /* the rows are heads */
+    const int64_t first = cut_at(of.rows, parts, part);
+    const int64_t head = by_head ? own * of.rows + first : own, query = by_head ? 0 : first;
     struct attention_item it = {
-        .q_row = q.row,
+        .query = query,
+        .query_step = by_head ? 0 : 1,
+        .rows = cut_at(of.rows, parts, part + 1) - first,
+        .q_row = by_head ? q.head : q.row,
         .k_row = k.row,
         .v_row = v.row,
-        .y_row = y.row,
-        .row = cut_at(p->q_len, parts, part),
-        .rows = cut_at(p->q_len, parts, part + 1) - cut_at(p->q_len, parts, part),
+        .y_row = by_head ? y.head : y.row,
+        .mask_row = p->mask[by_head ? 1 : 2],
         .head = batch * p->kv_heads + shared,
         .kept = cut_at(p->kv_len, writers, writer),
         .kept_end = cut_at(p->kv_len, writers, writer + 1),
     };
-    it.q = first_of(&q, batch, head, it.row);
-    it.y = first_of(&y, batch, head, it.row);
+    it.q = first_of(&q, batch, head, query);
+    it.y = first_of(&y, batch, head, query);
     it.k = first_of(&k, batch, shared, 0);
     it.v = first_of(&v, batch, shared, 0);
     it.tokens = batch * p->tokens_step;
-    it.mask = batch * p->mask[0] + head * p->mask[1] + it.row * p->mask[2];
+    it.mask = batch * p->mask[0] + head * p->mask[1] + query * p->mask[2];
     return it;
 }
 

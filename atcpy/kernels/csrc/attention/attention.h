@@ -60,14 +60,17 @@ enum {
 };
 enum { ATTENTION_Y, ATTENTION_ALL_K, ATTENTION_ALL_V, ATTENTION_RESULTS };
 
-/* One work item: some queries of one head, and the rows [kept, kept_end) of all_k and all_v.
- * Offsets are in elements; `head` counts those of keys, of all batches.
+/* One work item: rows of queries that share one head of keys, and the rows [kept, kept_end) of
+ * all_k and all_v. The rows are some queries of one head; where there is one query of each, they
+ * are those of the heads that share keys, which are packed once for all. Offsets are in elements;
+ * `head` counts those of keys, of all batches.
  */
 struct attention_item {
     int64_t q, k, v, mask, tokens, y;
-    int64_t row, rows;
+    int64_t query, query_step; /* which query the first row is, and how much further the next one */
+    int64_t rows;
     int64_t head, kept, kept_end;
-    int64_t q_row, k_row, v_row, y_row; /* elements from one row to the next */
+    int64_t q_row, k_row, v_row, y_row, mask_row; /* elements from one row to the next */
 };
 
 struct attention_item attention_item_at(const struct attention_params *p, int64_t item);
@@ -121,10 +124,12 @@ struct attention_scratch {
 
 struct attention_scratch attention_scratch(const struct attention_params *p);
 
-/* Keys that query `row` sees. */
-static inline int64_t attention_keys(const struct attention_params *p, int64_t row)
+/* Keys that row `row` of an item sees. */
+static inline int64_t attention_keys(const struct attention_params *p,
+                                     const struct attention_item *it, int64_t row)
 {
-    return p->causal ? min_i64(p->past + row + 1, p->kv_len) : p->kv_len;
+    const int64_t query = it->query + row * it->query_step;
+    return p->causal ? min_i64(p->past + query + 1, p->kv_len) : p->kv_len;
 }
 
 #endif

@@ -63,9 +63,9 @@ void attention_f32_scalar(const struct kernel_args *args)
             .args = args, .p = p, .it = &it, .q = (const float *)args->src[ATTENTION_Q] + it.q};
         attention_keep(args, &it);
         for (int64_t i = 0; i < it.rows; i++, r.q += it.q_row) {
-            r.added = added == NULL ? NULL : added + it.mask + i * p->mask[2];
-            r.kept = kept == NULL ? NULL : kept + it.mask + i * p->mask[2];
-            attend(&r, attention_keys(p, it.row + i), (float *)args->dst[0] + it.y + i * it.y_row);
+            r.added = added == NULL ? NULL : added + it.mask + i * it.mask_row;
+            r.kept = kept == NULL ? NULL : kept + it.mask + i * it.mask_row;
+            attend(&r, attention_keys(p, &it, i), (float *)args->dst[0] + it.y + i * it.y_row);
         }
     }
 }

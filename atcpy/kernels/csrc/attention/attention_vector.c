@@ -132,7 +132,7 @@ static inline void add_row(float *s, int64_t n, const float *x, const float *y)
 
 static inline void mask_row(const struct attend *a, int64_t row, int64_t first, int64_t n, float *s)
 {
-    const int64_t at = a->it.mask + row * a->p->mask[2] + first;
+    const int64_t at = a->it.mask + row * a->it.mask_row + first;
     if (a->tokens != NULL)
         add_row(s, n, a->tokens + first, a->added == NULL ? NULL : a->added + at);
     else if (a->added != NULL)
@@ -148,7 +148,7 @@ static inline void mask_row(const struct attend *a, int64_t row, int64_t first, 
 static void weigh_row(struct attend *a, int64_t row, int64_t first, int64_t keys)
 {
     float *s = a->scores + row * ATTENTION_SCORE_ROW;
-    const int64_t seen = attention_keys(a->p, a->it.row + row) - first;
+    const int64_t seen = attention_keys(a->p, &a->it, row) - first;
     const int64_t n = seen < 0 ? 0 : min_i64(seen, keys);
     memset(s + n, 0, (size_t)(keys - n) * sizeof *s);
     if (n == 0 && first > 0)
@@ -199,7 +199,7 @@ static void attend_item(struct attend *a)
     take_queries(a);
     for (int64_t j = 0; a->tokens != NULL && j < p->kv_len; j++)
         a->tokens[j] = attention_token(a->args, &a->it, j);
-    const int64_t end = attention_keys(p, a->it.row + a->it.rows - 1);
+    const int64_t end = attention_keys(p, &a->it, a->it.rows - 1);
     for (int64_t first = 0, next; first < end; first = next) {
         next = attention_block_end(p, first, end);
         attend_block(a, first, next - first);
