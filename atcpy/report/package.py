@@ -35,6 +35,7 @@ from atcpy.report.units import count_of, counts, largest_arena, planned, shape, 
 from atcpy.stages.report import Memory, Precision, count_engines, count_host_ops
 
 TABLES = ("io", "nodes", "tasks", "plans", "weights", "passes", "precision", "memory", "provenance")
+_FULL_CACHES = "all rows of the caches are in use"  # the one condition that plans have
 _CANN = "CANN's own runtime cannot load this package: the container is ATC's, the kernels are atcpy's"
 
 Record = dict[str, Any]
@@ -149,7 +150,7 @@ class PackageView:
         nodes = list(self.graph.nodes)
         rows = rows_of_this_cpu()
         records = [_task(number, task, nodes[task.op_index], rows) for number, task in enumerate(self.task_records)]
-        for name, graph, plan in self._symbolic_plans():
+        for name, graph, plan, _ in self._symbolic_plans():
             for task in plan.tasks:
                 if task.op_index >= len(graph):
                     raise PackageCorrupt("P0005", f"a task names node {task.op_index} of {len(graph)}")
@@ -158,8 +159,8 @@ class PackageView:
                 records.append(record | {"outputs": outputs, "plan": name})
         return records
 
-    def _symbolic_plans(self) -> Iterator[tuple[str, Sequence[Node], SymbolicPlan[TaskRecord]]]:
-        """The plans for open dims, each with its name and the nodes that its tasks name."""
+    def _symbolic_plans(self) -> Iterator[tuple[str, Sequence[Node], SymbolicPlan[TaskRecord], bool]]:
+        """The plans for open dims: the name of each, the nodes that its tasks name, and whether it has a condition."""
         nodes = [nodes_with_bodies(graph) for graph in with_bodies(self.graph)] if self.package.clusters else []
         for cluster in self.package.clusters:
             if cluster.graph >= len(nodes):
@@ -167,7 +168,8 @@ class PackageView:
             for number, variant in enumerate(cluster.variants):
                 for index, plan in enumerate(variant.plans):
                     name = f"{cluster.graph}.{cluster.step}.{number}.{index}"
-                    yield name + (".states" if cluster.states else ""), nodes[cluster.graph], plan
+                    has_condition = variant.condition is not None
+                    yield name + (".states" if cluster.states else ""), nodes[cluster.graph], plan, has_condition
 
     def plans(self) -> list[Record]:
         """The plans for open dims: their tasks, the bytes of the arena if it is the same for all sizes, and the guards
@@ -178,9 +180,9 @@ class PackageView:
                 "plan": name,
                 "tasks": len(plan.tasks),
                 "arena": self._decode(partial(planned_arena_bytes, plan.program)),
-                "guards": self._guards(plan),
+                "guards": [*self._guards(plan), *[_FULL_CACHES] * has_condition],
             }
-            for name, _, plan in self._symbolic_plans()
+            for name, _, plan, has_condition in self._symbolic_plans()
         ]
 
     def _guards(self, plan: SymbolicPlan[TaskRecord]) -> list[str]:

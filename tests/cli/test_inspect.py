@@ -112,6 +112,19 @@ def test_tasks_of_open_dims_name_their_plan(invoke: Invoke, tmp_path: Path) -> N
     assert "0.0.0.1" in invoke("inspect", tmp_path / "m.om", "--tasks").out
 
 
+def test_plans_that_assume_full_caches_say_so(invoke: Invoke, tmp_path: Path) -> None:
+    text = """g (float[b,n,16] x, int32[b] ends, int32[1] total, float[b,1,p,8] k, float[b,1,p,8] v) =>
+        (float[b,n,16] y, float[b,1,t,8] all_k, float[b,1,t,8] all_v) {
+        i, j = Split<axis=2, num_outputs=2>(x)
+        y, all_k, all_v = com.microsoft.GroupQueryAttention<num_heads=2, kv_num_heads=1>
+            (x, i, j, k, v, ends, total) }"""
+    onnx.save(parse(text), tmp_path / "m.onnx")
+    invoke("convert", "--model", tmp_path / "m.onnx", "--output", tmp_path / "m")
+    plans = invoke("inspect", tmp_path / "m.om", "--plans", "--json").envelope["result"]["plans"]
+    conditional = {plan["plan"] for plan in plans if "all rows of the caches are in use" in plan["guards"]}
+    assert {"0.0.0.0", "0.0.0.0.states"} <= conditional < {plan["plan"] for plan in plans}
+
+
 def test_plans_of_open_dims_list_their_guards(invoke: Invoke, tmp_path: Path) -> None:
     text = (
         "g (float[batch,tokens,8] x) => (float[batch,tokens,tokens] y)"

@@ -138,6 +138,7 @@ def assert_runs_agree(session: Session, oracle: Oracle, values: Mapping[str, Arr
         np.testing.assert_allclose(found, want, rtol=rtol, atol=atol, err_msg=name)
 
 
+MODELS["one length of past and present"] = MODELS["rotary"].replace(",p,", ",length,").replace(",t,", ",length,")
 HALVES = {
     f"{name}, f16": MODELS[name].replace("float[", "float16[")
     for name in ("plain", "rotary", "a window", "a softcap", "packed", "a bias")
@@ -238,6 +239,20 @@ def test_a_full_cache_refuses_and_the_session_goes_on() -> None:
     assert_runs_agree(session, oracle, feeds(body, 1, 1, 4, seed=2))
     session.reset_state()
     assert_runs_agree(session, Oracle(body, 1), feeds(body, 1, 3, 0, seed=3))
+
+
+def test_a_buffer_of_fixed_length_is_no_state() -> None:
+    """Exports whose past and present share memory write into it."""
+    body = MODELS["lengths that are inputs"].replace("b,2,p,16", "b,2,8,16").replace("b,2,t,16", "b,2,8,16")
+    session, oracle = InferenceSession(package(body), threads=1), Oracle(body, 1)
+    with pytest.raises(UsageError, match=r"E13031.*one open axis"):
+        session.bind_state(STATES, capacity=CAPACITY)
+    oracle.caches = [dict.fromkeys(STATES.values(), np.zeros((1, 2, 8, 16), np.float32))]
+    for length, new in ((0, 3), (3, 1), (4, 1)):
+        values = feeds(body, 1, new, length, seed=length) | oracle.caches[0]
+        expected = oracle.run({name: value for name, value in values.items() if name not in STATES.values()})
+        for (name, want), found in zip(expected.items(), session.run([*expected], values), strict=True):
+            np.testing.assert_allclose(found, want, rtol=1e-4, atol=1e-5, err_msg=name)
 
 
 def test_positions_that_are_there_only_with_the_lengths_of_the_inputs(monkeypatch: pytest.MonkeyPatch) -> None:
