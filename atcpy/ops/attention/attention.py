@@ -83,7 +83,7 @@ def _keys(node: Node, k: Shape) -> Dim:
 MAX_HEAD_SIZE = 1024  # csrc/attention/attention.h
 _MASK = 3
 # Attributes that the kernel knows one value of; and inputs that it does not know.
-_PLAIN = {"softcap": 0.0, "left_window_size": -1, "right_window_size": -1, "softmax_precision": DType.FLOAT32.onnx}
+_PLAIN = {"left_window_size": -1, "right_window_size": -1, "softmax_precision": DType.FLOAT32.onnx}
 _RARE = range(6, 7)
 _PAST = (4, 5)
 _RESULTS = 3  # that the kernel makes
@@ -103,6 +103,8 @@ def supports_attention(node: Node) -> Iterable[Reject]:
     for name, plain in _PLAIN.items():
         if node.attrs.get(name, plain) != plain:
             yield Reject("attention-variant", node.name, name)
+    if not 0 <= node.float_attr("softcap", 0.0) < math.inf:
+        yield Reject("attention-variant", node.name, "softcap")
     if any(node.input(index) is not None for index in _RARE):
         yield Reject("attention-variant", node.name, "keys of another length each")
     caches = {value.desc.dtype for index in _PAST if (value := node.input(index)) is not None}
@@ -221,6 +223,7 @@ def _launch(
     params["half"] = int(kept is not None and kept.desc.dtype is DType.FLOAT16)
     params["causal"] = int(node.int_attr("is_causal", 0) != 0)
     params["scale"] = node.float_attr("scale", 1 / math.sqrt(int(str(params["head"]))))
+    params["softcap"] = node.float_attr("softcap", 0.0)
     params["mask"] = _mask_strides(mask)
     is_kept = mask is not None and mask.desc.dtype is DType.BOOL
     masks = (None, mask) if is_kept else (mask, None)

@@ -87,7 +87,7 @@ def _of_each_sequence(e: Expansion, rows: Value) -> Value:
 def _extend(e: Expansion, q: Value, k: Value, v: Value, past: Value) -> list[Value]:
     """The results by an Attention that puts the new rows behind those of a full cache; none where it cannot."""
     caches, bias = [e.operand("past_key"), e.operand("past_value")], e.input("attention_bias")
-    if _has_sink(e) or e.node.float_attr("softcap", 0.0) or (bias is not None and may_hide_rows(bias)):
+    if _has_sink(e) or (bias is not None and may_hide_rows(bias)):
         return []
     mask, window = bias, e.node.int_attr("local_window_size", -1)
     is_causal = e.node.int_attr("causal", 1)
@@ -99,9 +99,12 @@ def _extend(e: Expansion, q: Value, k: Value, v: Value, past: Value) -> list[Val
     attrs: dict[str, object] = {"q_num_heads": e.count("num_heads"), "kv_num_heads": e.count("kv_num_heads")}
     if is_causal:
         attrs["is_causal"] = 1
-    if e.node.float_attr("scale", 0.0):
-        attrs["scale"] = e.node.float_attr("scale", 0.0)
-    return e.ops("Attention", q, k, v, mask, *caches, outputs=3, **attrs)
+    return e.ops("Attention", q, k, v, mask, *caches, outputs=3, **attrs, **_scaling(e))
+
+
+def _scaling(e: Expansion) -> dict[str, float]:
+    """What Attention does to scores, as attributes."""
+    return {name: value for name in ("scale", "softcap") if (value := e.node.float_attr(name, 0.0))}
 
 
 def _projections(e: Expansion) -> tuple[Value, Value, Value]:
@@ -159,14 +162,12 @@ def _attend(e: Expansion, q: Value, keys: Value, values: Value, mask: Value) -> 
     is_static = all(value.desc.is_static for value in (q, keys, values, mask))
     # Over a cache, products that share the keys of a group are faster: 0.5 ms, not 0.65, for one query and 512 rows.
     is_prompt = is_static and keys.desc.static_shape[2] == q.desc.static_shape[1]
-    if is_prompt and not cap and not _has_sink(e):
+    if is_prompt and not _has_sink(e):
         bias, joined = e.input("attention_bias"), heads(e, q, count)
         total = e.sum(mask, bias)
         is_plain = reads_masks(total, bias, keys.desc.static_shape[2], ())
         if is_plain and has_kernel(e, joined, keys, values, (), is_joined=False):
-            scale = e.node.float_attr("scale", 0.0)
-            attrs = {"scale": scale} if scale else {}
-            return joined_heads(e, e.op("Attention", joined, keys, values, total, **attrs))
+            return joined_heads(e, e.op("Attention", joined, keys, values, total, **_scaling(e)))
     q = e.transpose(e.reshape(q, (0, 0, groups, count // groups, -1)), (0, 2, 3, 1, 4))
     scores = scores_of(e, q, e.unsqueeze(keys, 2), 5)
     if cap:

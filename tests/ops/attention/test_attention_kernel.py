@@ -59,6 +59,7 @@ def make_arrays(
     mask=st.sampled_from(["none", "added", "kept"]),
     causal=st.booleans(),
     scale=st.sampled_from([None, 0.3, 1.0]),
+    softcap=st.sampled_from([0.0, 0.0, 0.7, 30.0]),
     threads=st.sampled_from([1, 3]),
     seed=st.integers(0, 2**32 - 1),
 )
@@ -69,13 +70,14 @@ def test_attention_agrees_with_the_reference(
     mask: str,
     causal: bool,
     scale: float | None,
+    softcap: float,
     threads: int,
     seed: int,
 ) -> None:
     arrays, attrs = make_arrays(np.random.default_rng(seed), sizes, joined=joined, mask=mask)
     if mask != "none" and not causal and seed % 2:
         arrays[3] = arrays[3][:, :, :1]  # type: ignore[index]
-    attrs |= {"is_causal": int(causal)} | ({} if scale is None else {"scale": scale})
+    attrs |= {"is_causal": int(causal), "softcap": softcap} | ({} if scale is None else {"scale": scale})
     node = make_node("Attention", arrays, attrs)
     assert list(supports_attention(node)) == []
     ours = run_op(node, arrays, isa=isa, threads=threads)[0]
@@ -276,7 +278,13 @@ def test_fully_masked_queries_give_zeros_and_nan_stays_in_its_row(isa: str) -> N
 
 @pytest.mark.parametrize(
     ("attrs", "reason"),
-    [({"softcap": 2.0}, "attention-variant"), ({"left_window_size": 3}, "attention-variant"), ({}, "")],
+    [
+        ({"softcap": 2.0}, ""),
+        ({"softcap": -1.0}, "attention-variant"),
+        ({"softcap": np.inf}, "attention-variant"),
+        ({"left_window_size": 3}, "attention-variant"),
+        ({}, ""),
+    ],
 )
 def test_uncommon_variants_are_decomposed(attrs: dict[str, object], reason: str) -> None:
     arrays, _ = make_arrays(np.random.default_rng(0), (1, 1, 1, 4, 4, 8, 8), joined=False, mask="none")
@@ -336,3 +344,20 @@ def test_a_cache_has_room_for_all_rows(cache: int, rows: tuple[int, int], result
         return
     with pytest.raises(Refused, match=reason):
         load_task("attention", params, sources, *outputs)
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        ({"softcap": -1.0}, "the softcap"),
+        ({"softcap": float("nan")}, "the softcap"),
+        ({"softcap": float("inf")}, "the softcap"),
+        ({"half": 2}, "a flag"),
+        ({"half": 1}, "no room for all keys"),
+    ],
+)
+def test_a_record_that_the_kernel_does_not_take_is_refused(changed: dict[str, ParamValue], reason: str) -> None:
+    sources = [np.zeros(8, F32), np.zeros(8, F32), np.zeros(4, F32), None, None, None, None, None]
+    outputs = [np.zeros(4, F32), np.zeros((6, 8), F32), np.zeros((6, 4), F32)]
+    with pytest.raises(Refused, match=reason):
+        load_task("attention", ONE_HEAD | {"cache": 6} | changed, sources, *outputs)

@@ -86,7 +86,7 @@ def test_gpu_only_variants_are_refused() -> None:
         (PROMPT, {}, False, True),
         ((4, 0, [3, 3], 4), {}, False, True),
         (STEP, {}, False, False),
-        (PROMPT, {"softcap": 0.5}, False, False),
+        (PROMPT, {"softcap": 0.5}, False, True),
         (PROMPT, {"smooth_softmax": 1}, False, False),
         (PROMPT, {}, True, False),
     ],

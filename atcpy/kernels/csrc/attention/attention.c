@@ -1,6 +1,7 @@
 /* The attention family: its checker and its cut into blocks of queries. */
 #include "attention/attention.h"
 
+#include <math.h>
 #include <string.h>
 
 /* Elements of a mask that is read with these strides. */
@@ -91,6 +92,8 @@ static const char *check(const struct task_view *task)
         return "a size is out of range";
     if (p->head > ATTENTION_HEAD || p->v_head > ATTENTION_HEAD)
         return "a head is too wide";
+    if (!(p->softcap >= 0) || !isfinite(p->softcap))
+        return "the softcap is no bound";
     if (p->heads % p->kv_heads != 0)
         return "the heads of q do not share those of k evenly";
     if (p->joined < 0 || p->joined > 1 || p->causal < 0 || p->causal > 1 || p->half < 0 ||

@@ -1,4 +1,5 @@
-/* attention: softmax(scale · q·kᵀ + mask) · v, head by head.
+/* attention: softmax(scale · q·kᵀ + mask) · v, head by head. Where `softcap` is not 0, a score s is
+ * softcap · tanh(s / softcap) before masks are added.
  *
  *     q       [batch, heads, q_len, head]; where `joined`, [batch, q_len, row[0]], of which
  *             heads · head elements from at[0] on are read
@@ -43,7 +44,7 @@ enum {
 #define ATTENTION_FIELDS(I64, I64S, F64, ENUM)                                                     \
     I64(batch) I64(heads) I64(kv_heads) I64(q_len) I64(kv_len) I64(head) I64(v_head) I64(joined)   \
         I64(causal) I64(past) I64S(row, 3) I64S(at, 3) I64S(mask, 3) F64(scale)                    \
-            I64(token_item) I64(tokens_step) I64(linear) F64(fill) I64(cache) I64(half)
+            I64(token_item) I64(tokens_step) I64(linear) F64(fill) I64(cache) I64(half) F64(softcap)
 DECLARE_PARAMS(attention, ATTENTION_FIELDS)
 
 /* A mask of floats and one of bools; a task has one of them, or none. Tokens go with the former. */

@@ -18,7 +18,8 @@ static float score(const struct row *r, int64_t key)
     double sum = 0;
     for (int64_t i = 0; i < r->p->head; i++)
         sum += (double)r->q[i] * attention_element(&k, i);
-    const float scaled = (float)(sum * r->p->scale);
+    const float cap = (float)r->p->softcap, product = (float)(sum * r->p->scale);
+    const float scaled = cap > 0 ? cap * tanhf(product / cap) : product;
     if (r->p->token_item > 0) {
         const float token = attention_token(r->args, r->it, key);
         return scaled + (r->added == NULL ? token : token + r->added[key]);

@@ -2,6 +2,7 @@
 #include "attention/attention.h"
 #include "matmul/matmul.h"
 #include "simd/half_vector.h"
+#include "simd/math_vector.h"
 #include "simd/softmax_row_vector.h"
 
 /* One item at work: what it reads, and its parts of the scratch. */
@@ -130,6 +131,17 @@ static inline void add_row(float *s, int64_t n, const float *x, const float *y)
     }
 }
 
+/* cap · tanh(s / cap) */
+static inline void cap_row(float *s, int64_t n, float cap)
+{
+    const vf bound = vf_set1(cap);
+    int64_t i = 0;
+    for (; i + VF <= n; i += VF)
+        vf_store(s + i, bound * vf_tanh(vf_load(s + i) / bound));
+    if (i < n)
+        vf_store_n(s + i, bound * vf_tanh(vf_load_n(s + i, n - i, 0) / bound), n - i);
+}
+
 static inline void mask_row(const struct attend *a, int64_t row, int64_t first, int64_t n, float *s)
 {
     const int64_t at = a->it.mask + row * a->it.mask_row + first;
@@ -153,6 +165,8 @@ static void weigh_row(struct attend *a, int64_t row, int64_t first, int64_t keys
     memset(s + n, 0, (size_t)(keys - n) * sizeof *s);
     if (n == 0 && first > 0)
         return;
+    if (a->p->softcap > 0)
+        cap_row(s, n, (float)a->p->softcap);
     mask_row(a, row, first, n, s);
     const float before = first == 0 ? -INFINITY : a->largest[row], here = largest_of_row(s, n);
     const float largest = here > before || here != here ? here : before;
