@@ -85,13 +85,14 @@ def test_gpu_only_variants_are_refused() -> None:
     [
         (PROMPT, {}, False, True),
         ((4, 0, [3, 3], 4), {}, False, True),
-        (STEP, {}, False, False),
+        (STEP, {}, False, True),
+        ((1, 8, [5, 3], 6), {}, False, True),
         (PROMPT, {"softcap": 0.5}, False, True),
         (PROMPT, {"smooth_softmax": 1}, False, False),
         (PROMPT, {}, True, False),
     ],
 )
-def test_a_prompt_of_static_size_becomes_standard_attention(
+def test_static_sizes_become_standard_attention(
     sizes: tuple[Any, ...], attrs: dict[str, Any], symbolic: bool, is_direct: bool
 ) -> None:
     arrays = [*case(*sizes), *CACHES]
