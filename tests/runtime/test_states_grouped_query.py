@@ -61,6 +61,13 @@ MODELS = {
                       " s = Shape<start=1, end=2>(x) from = Neg(s) position = Slice(h, from, large, one)",
                       operands="r, k, v, past_k, past_v, ends, total, cos, sin, position",
                       constants=f"{_CONSTANTS}, int64[1] large = {{1000}}"),
+    "angles that an If chooses": text(
+        "do_rotary=1",
+        nodes=f"""{_OF_MASK} most = ReduceMax<keepdims=0>(mask) is_long = Equal(most, first)
+        c, s = If<then_branch = long () => (float[16,8] lc, float[16,8] ls) {{ lc = Neg(cos) ls = Cos(sin) }},
+        else_branch = short () => (float[16,8] sc, float[16,8] ss) {{ sc = Exp(cos) ss = Exp(sin) }}>(is_long)""",
+        operands="r, k, v, past_k, past_v, ends, total, c, s",
+    ),
     "a bias": text(inputs=f"{_MASKED}, float[1,4,n,m] bias", operands=f"{_PLAIN}, , , , bias"),
     "lengths that are inputs": text(
         "do_rotary=1", inputs="int32[b] ends, int32[1] total", nodes="", constants="float[16,8] cos, float[16,8] sin"
@@ -145,8 +152,17 @@ HALVES = {
 }
 
 
+QUICK = ("rotary", "a window", "a softcap", "packed", "lengths that are inputs", "rotary, f16")
+
+
 @pytest.mark.parametrize(("batch", "steps"), [(1, [4, 1, 3]), (3, [2, 1, 2])])
-@pytest.mark.parametrize("name", [*MODELS, *HALVES])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *QUICK,
+        *(pytest.param(name, marks=pytest.mark.slow) for name in [*MODELS, *HALVES] if name not in QUICK),
+    ],
+)
 def test_decoding_agrees_with_onnx_runtime(
     name: str, batch: int, steps: Sequence[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
