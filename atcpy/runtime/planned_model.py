@@ -7,6 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from atcpy.errors import UsageError
+from atcpy.runtime.memory import owned
 from atcpy.runtime.symbolic import PlanContext, SymbolicCluster
 
 if TYPE_CHECKING:
@@ -67,16 +68,16 @@ class PlannedModel:
         self._is_compiled = False  # by now, for sizes that were met
 
     def run_owned(
-        self, values: Sequence[RuntimeValue], *, planned: bool = True, profile: Profile | None = None
+        self, values: Sequence[RuntimeValue], *, fed: frozenset[int] = frozenset(), profile: Profile | None = None
     ) -> list[RuntimeValue]:
-        """The outputs for inputs in order, which nobody else can change; if not `planned`, all is compiled for them.
+        """The outputs for inputs in order, which nobody else can change. `fed`: those whose default a value replaces.
         Raises the errors of a session's `run`.
         """
-        results = self._cluster.run(values, profile) if planned else None
+        results = self._cluster.run(values, profile, fed)
         if results is not None:
             return results
         self._is_compiled = True
-        return self._find_procedure().run_owned(values, planned=False, profile=profile)
+        return owned(self._find_procedure().run(values, planned=False, profile=profile), values)
 
     def plans(self) -> Iterator[ExecutionPlan]:
         """The plans for shapes that were met."""

@@ -131,10 +131,12 @@ class Procedure:
         return [replace(step, released=tuple(slots)) for step, slots in zip(steps, released, strict=True)]
 
     def run_owned(
-        self, values: Sequence[RuntimeValue], *, planned: bool = True, profile: Profile | None = None
+        self, values: Sequence[RuntimeValue], *, fed: frozenset[int] = frozenset(), profile: Profile | None = None
     ) -> list[RuntimeValue]:
-        """`run` with results that nobody else can change."""
-        return owned(self.run(values, planned=planned, profile=profile), values)
+        """`run` with results that nobody else can change. Plans have the defaults of inputs as constants: where a value
+        replaces that of one of the inputs `fed`, all is compiled.
+        """
+        return owned(self.run(values, planned=not fed, profile=profile), values)
 
     def run(
         self, values: Sequence[RuntimeValue], *, planned: bool = True, profile: Profile | None = None

@@ -241,11 +241,9 @@ class InferenceSession:
         plan = self._plan if self._gears is None else self._gears.choose(values)
         if plan is not None:
             return plan.run(values) if profile is None else profile.run_plan(plan, values)
-        # Plans for all sizes have the defaults of inputs as constants.
-        defaults = self._package.default_inputs
-        with_defaults = not defaults or all(self._inputs[index].name not in feeds for index in defaults)
         assert self._procedure is not None
-        return self._procedure.run_owned(values, planned=with_defaults, profile=profile)
+        fed = frozenset(index for index in self._package.default_inputs if self._inputs[index].name in feeds)
+        return self._procedure.run_owned(values, fed=fed, profile=profile)
 
     def _maps_of(self, index: int, keys: Sequence[int | str], scores: Array) -> list[dict[int | str, float]]:
         """A dict for each row of scores, as ZipMap gives it."""

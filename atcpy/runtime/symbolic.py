@@ -116,15 +116,25 @@ class SymbolicCluster:
         self._record, self._find_nodes, self._is_checked = record, find_nodes, is_checked
         self._plans = [list(_load(variant, record.inputs, context)) for variant in record.variants]
         self._instances = Instances[ExecutionPlan]()
+        self._read = [
+            frozenset(index for plan in variant.plans for index in plan.inputs) for variant in record.variants
+        ]
         self._is_direct = [_is_direct(variant, len(record.inputs)) for variant in record.variants]
         self._last = 0  # the variant that served last
         # By the shapes of the inputs: the variant that served them last, and its plan if that is all of a run.
         self._known: dict[tuple[tuple[int, ...], ...], tuple[int, ExecutionPlan | None]] = {}
 
-    def run(self, values: Sequence[RuntimeValue], profile: Profile | None = None) -> list[Array] | None:
-        """The outputs for the inputs; None if no variant serves them. Raises what `ExecutionPlan.run` does."""
+    def run(
+        self, values: Sequence[RuntimeValue], profile: Profile | None = None, fed: frozenset[int] = frozenset()
+    ) -> list[Array] | None:
+        """The outputs for the inputs; None if no variant serves them. `fed` are inputs whose defaults these values
+        replace: most variants have the defaults as constants. Raises what `ExecutionPlan.run` does.
+        """
         if not self._serves(values):
             return None
+        if fed:
+            numbers = (number for number, read in enumerate(self._read) if fed <= read)
+            return next(filter(None, (self._run_variant(number, values, profile) for number in numbers)), None)
         shapes = tuple([value.shape for value in values])
         number, direct = self._known.get(shapes, (None, None))
         if direct is not None:

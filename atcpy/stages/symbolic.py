@@ -146,7 +146,7 @@ def _plan_clusters(number: int, owner: Graph, context: _Context, *, is_strict: b
             reasons.append(untraceable.reason)
             continue
         if is_whole:
-            traces = [*_plan_full(context), *traces]
+            traces = [*_plan_full(context), *traces, *_plan_fed(owner, context)]
         _check_memory(traces, context.manager.options.limits)
         variants = tuple(trace.variant() for trace in traces)
         planned.append(PlannedCluster(number, step, inputs, variants, is_whole))
@@ -170,6 +170,19 @@ def _plan_full(context: _Context) -> list[_Trace]:
     return []
 
 
+def _plan_fed(graph: Graph, context: _Context) -> list[_Trace]:
+    """Plan the model for runs that feed inputs that have defaults, which are constants to other plans; nothing if there
+    are none, or that cannot be.
+    """
+    before = context.weights.size()
+    try:
+        if any("default" in data.attrs for data in graph.inputs):
+            return _plan_variants(graph, context, _Use(dims_agree=True, feeds_defaults=True))
+    except Untraceable:
+        context.weights.shrink(before)
+    return []
+
+
 def _plan_states(graph: Graph, inputs: tuple[Variable, ...], context: _Context) -> Iterator[PlannedCluster[Task]]:
     """Plan a model once more, with its states bound; nothing if it has none, or they are not only extended."""
     before, full = context.weights.size(), context.full
@@ -189,12 +202,13 @@ def _plan_states(graph: Graph, inputs: tuple[Variable, ...], context: _Context) 
 @dataclass(frozen=True, slots=True)
 class _Use:
     """What a graph is planned for. Dims of one name `agree` if the session sees to it; the last output may be a
-    condition (`ClusterVariant`).
+    condition (`ClusterVariant`); inputs that have defaults are constants unless they are fed.
     """
 
     dims_agree: bool
     has_states: bool = False
     has_condition: bool = False
+    feeds_defaults: bool = False
 
 
 def _check_memory(traces: Sequence[_Trace], limits: Limits) -> None:
@@ -385,7 +399,7 @@ class _Trace:
         self._variables = {data.output.name: number for number, data in enumerate(inputs)}
         for data in inputs:
             desc, default = data.output.desc, data.attrs.get("default")
-            if isinstance(default, Tensor):
+            if isinstance(default, Tensor) and not self.use.feeds_defaults:
                 copy.replace_uses(data.output, copy.add_const(default, data.output.name))
                 copy.erase(data)
                 continue
