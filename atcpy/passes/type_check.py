@@ -6,12 +6,14 @@ from collections.abc import Iterator
 
 from atcpy.errors import ModelInvalid, ResourceLimit, Unsupported
 from atcpy.ir import DType, Graph, Node, TensorDesc
+from atcpy.ir.shape import Dim
+from atcpy.ir.symbolic import is_symbolic
 from atcpy.ops.core.infer import KnownValues, infer_node
 
 
 def type_violations(graph: Graph) -> Iterator[str]:
-    """Infer each node from its inputs again, and say where that is refused or gives another type. Symbols may differ:
-    inference knows less than the pass that named a size.
+    """Infer each node from its inputs again, and say where that is refused or gives another type. Symbols may differ,
+    and so may sizes that depend on some: inference knows less than the pass that named a size.
     """
     known = KnownValues()
     for node in graph.nodes:
@@ -41,6 +43,9 @@ def _agree(a: TensorDesc, b: TensorDesc) -> bool:
     if a.shape is None or b.shape is None:
         return True
     return len(a.shape) == len(b.shape) and all(
-        one == other or not (isinstance(one, int) and isinstance(other, int))
-        for one, other in zip(a.shape, b.shape, strict=True)
+        one == other for one, other in zip(a.shape, b.shape, strict=True) if _is_number(one) and _is_number(other)
     )
+
+
+def _is_number(size: Dim) -> bool:
+    return isinstance(size, int) and not is_symbolic(size)

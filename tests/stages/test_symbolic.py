@@ -393,3 +393,15 @@ def test_a_range_is_no_number_only_where_nothing_is_known() -> None:
     unbounded = tracer.symbol("u", 1, np.inf, 8)  # type: ignore[arg-type]
     fixed = tracer.symbol("f", 3, 3, 3)
     assert tracer.range(terms_of(unbounded * fixed)) == (3, np.inf)
+
+
+def test_a_size_may_have_another_formula_where_a_guard_makes_both_equal() -> None:
+    """Of [k,n,m,w], -1 beside 8, 4, 2 and w is k·n·m // 64, which is m only where k·n is 64."""
+    text = (
+        "m (float[k,n,m,w] x) => (float[8,4,2,m,w] y) <int64[1] a={8}, int64[1] b={4}, int64[1] c={2}> {"
+        " t = Elu(x) h = Shape<start=2,end=3>(t) w = Shape<start=3>(t) i = Cast<to=6>(w) j = Cast<to=7>(i)"
+        " s = Concat<axis=0>(a, b, c, h, j) y = Reshape(t, s) }"
+    )
+    session = InferenceSession(package(text, {"debug": True}), threads=1)
+    x = np.arange(8 * 8 * 3 * 8, dtype=np.float32).reshape(8, 8, 3, 8)
+    np.testing.assert_array_equal(session.run(None, {"x": x})[0], x.reshape(8, 4, 2, 3, 8))
