@@ -109,3 +109,15 @@ def test_out_of_bounds_records_are_refused(change: dict[str, table.ParamValue], 
     run(FITS, src, dst)
     with pytest.raises(_kernels.Refused, match=reason):
         run(FITS | change, src, dst)
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("fills", [False, True])
+def test_nothing_is_copied_into_an_empty_tensor(isa: str, fills: bool) -> None:
+    """Its strides, row by row, are 0 before a dim of 0."""
+    params: dict[str, table.ParamValue] = {
+        "rank": 3, "dims": [5, 2, 0], "src_strides": [0] * 3, "dst_strides": [0, 0, 1], "dst_offset": 9, "item": 4
+    }  # fmt: skip
+    run(params, None if fills else np.ones(3, np.float32), np.zeros((5, 2, 0), np.float32), isa)
+    with pytest.raises(_kernels.Refused, match="stride"):
+        run(params | {"dims": [5, 2, 1]}, None, np.zeros((5, 2, 1), np.float32), isa)

@@ -19,6 +19,11 @@ MAX_LAUNCHES = 64
 ITEM_BYTES = frozenset({1, 2, 4, 8, 16})
 
 
+def is_empty(dims: Iterable[int]) -> bool:
+    """Return whether there are no elements, whatever the symbols are. A launch may have none for some."""
+    return any(same(dim, 0) for dim in dims)
+
+
 def row_major(shape: Sequence[int]) -> tuple[int, ...]:
     """Strides in elements of a tensor that lies row by row."""
     strides = [1] * len(shape)

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Sequence
 
 from atcpy.errors import ModelInvalid
 from atcpy.ir import Engine, Node, TensorDesc
+from atcpy.ir.symbolic import minimum
 from atcpy.ops.core.axes import known_integers, normal_axes, unnamed_dim
 from atcpy.ops.core.opdef import KernelCall, Known, OpDef, Trait, register_operator
-from atcpy.ops.core.strided import copy_calls, fill_calls, row_major, supports_movement
+from atcpy.ops.core.strided import copy_calls, fill_calls, is_empty, row_major, supports_movement
 
 
 def infer_center_crop_pad(node: Node, known: Known) -> Sequence[TensorDesc]:
@@ -30,13 +31,13 @@ def lower_center_crop_pad(node: Node) -> Iterable[KernelCall]:
     """Zeros, if something grows, and a copy of the middle. Of an odd rest, the larger half is at the end."""
     x, y = node.operand(0), node.output
     before, after = x.desc.static_shape, y.desc.static_shape
-    if 0 in after:
+    if is_empty(after):
         return
     src, dst = row_major(before), row_major(after)
     if any(size > old for size, old in zip(after, before, strict=True)):
         yield from fill_calls(y, after, dst)
-    common = [min(pair) for pair in zip(before, after, strict=True)]
-    if 0 in common:
+    common = [minimum(*pair) for pair in zip(before, after, strict=True)]
+    if is_empty(common):
         return
     yield from copy_calls(
         x,

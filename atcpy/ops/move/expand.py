@@ -15,7 +15,7 @@ from atcpy.ops.core.axes import known_integers, unnamed_dim
 from atcpy.ops.core.opdef import KernelCall, Known, Layout, OpDef, Perm, Permuted, Trait, register_operator
 from atcpy.ops.core.reference import has_few_elements, known_constant
 from atcpy.ops.core.shape_values import integers, mul
-from atcpy.ops.core.strided import copy_calls, in_few_launches, row_major, supports_movement
+from atcpy.ops.core.strided import copy_calls, in_few_launches, is_empty, row_major, supports_movement
 
 # --- Expand ------------------------------------------------------------------------------------
 
@@ -85,7 +85,7 @@ def lower_expand(node: Node) -> Iterable[KernelCall]:
     """One copy; a dim that is repeated has a source stride of 0."""
     x, y = node.operand(0), node.output
     dims, shape = y.desc.memory_shape, x.desc.memory_shape
-    if 0 in dims:
+    if is_empty(dims):
         return
     strides = [0 if same(size, 1) else stride for size, stride in zip(shape, row_major(shape), strict=True)]
     yield from copy_calls(x, y, dims, [0] * (len(dims) - len(shape)) + strides, row_major(dims))
@@ -147,7 +147,7 @@ def layout_tile(node: Node, at_hand: tuple[Format, ...]) -> Layout | Reject:
 
 def lower_tile(node: Node) -> Iterable[KernelCall]:
     """One copy."""
-    if 0 not in node.output.desc.static_shape:
+    if not is_empty(node.output.desc.static_shape):
         yield from copy_calls(node.operand(0), node.output, *_tiles(node))
 
 

@@ -15,12 +15,13 @@ import numpy as np
 
 from atcpy.errors import ModelInvalid
 from atcpy.ir import NC1HWC0, Engine, Format, Node, Reject, TensorDesc, Value
+from atcpy.ir.symbolic import is_symbolic, maximum, minimum, same, same_shape
 from atcpy.ops.core.axes import constant_integers, known_integers, normal_axes, rejects_operand, unnamed_dim
 from atcpy.ops.core.opdef import KernelCall, Known, Layout, OpDef, ParamValue, Perm, Permuted, Trait, register_operator
 from atcpy.ops.core.permute import permute_axes_input
 from atcpy.ops.core.reference import known_constant
 from atcpy.ops.core.shape_values import integers
-from atcpy.ops.core.strided import MAX_RANK, copy_calls, fill_calls, item_bytes, row_major, supports_movement
+from atcpy.ops.core.strided import MAX_RANK, copy_calls, fill_calls, is_empty, item_bytes, row_major, supports_movement
 
 PADS, VALUE, AXES = 1, 2, 3
 MODES = frozenset({"constant", "edge", "reflect", "wrap"})
@@ -89,7 +90,7 @@ def supports_pad(node: Node) -> Iterable[Reject]:
     x = node.operand(0).desc
     if node.str_attr("mode", "constant") != "constant":
         for size, border in zip(x.static_shape, borders(node), strict=True):
-            if max(border) > 0 and _kept(size, border) == 0:
+            if not any(map(is_symbolic, (size, *border))) and max(border) > 0 and _kept(size, border) == 0:
                 yield Reject("pads-without-input", node.name, f"pads {border} of {size} elements")
     if not _in_copies(node) and len(_merged(x.static_shape, borders(node))[0]) > MAX_RANK:
         yield Reject("rank", node.name, f"{len(x.static_shape)} dims that do not merge")
@@ -97,7 +98,7 @@ def supports_pad(node: Node) -> Iterable[Reject]:
 
 def _kept(size: int, border: Border) -> int:
     """Elements of the input that stay."""
-    return max(size + min(border[0], 0) + min(border[1], 0), 0)
+    return maximum(size + minimum(border[0], 0) + minimum(border[1], 0), 0)
 
 
 def _in_copies(node: Node) -> bool:
@@ -107,11 +108,16 @@ def _in_copies(node: Node) -> bool:
         return False
     if mode == "constant":
         return True
-    around = [(size, border) for size, border in zip(shape, borders(node), strict=True) if border != (0, 0)]
-    if 3 ** len(around) > MAX_COPIES:
+    around = [(size, border) for size, border in zip(shape, borders(node), strict=True) if not _is_plain(border)]
+    if 3 ** len(around) > MAX_COPIES or any(is_symbolic(side) for _, border in around for side in border):
         return False
     edge = 1 if mode == "reflect" else 0  # the last element is not repeated
     return mode == "edge" or all(max(border) <= _kept(size, border) - edge for size, border in around)
+
+
+def _is_plain(border: Border) -> bool:
+    """Is there no border, whatever the symbols are?"""
+    return same_shape(border, (0, 0))
 
 
 def _merged(sizes: Sequence[int], around: Sequence[Border]) -> tuple[list[int], list[Border]]:
@@ -119,7 +125,7 @@ def _merged(sizes: Sequence[int], around: Sequence[Border]) -> tuple[list[int], 
     dims: list[int] = []
     kept: list[Border] = []
     for size, border in zip(sizes, around, strict=True):
-        if kept and border == kept[-1] == (0, 0):
+        if kept and _is_plain(border) and _is_plain(kept[-1]):
             dims[-1] *= size
         else:
             dims.append(size)
@@ -143,7 +149,7 @@ def lower_pad(node: Node) -> Iterable[KernelCall]:
     """The copies and fills."""
     x, y = node.operand(0), node.output
     sizes, dims = x.desc.memory_shape, y.desc.memory_shape
-    if 0 in dims:
+    if is_empty(dims):
         return
     around = borders(node)
     if y.desc.storage_shape is not None:
@@ -177,11 +183,12 @@ def _fill_last_block(node: Node, inside: Sequence[Span]) -> Iterable[KernelCall]
 
 
 def _spans(size: int, border: Border, mode: str) -> list[Span]:
-    first, kept = max(-border[0], 0), _kept(size, border)
-    before, after = max(border[0], 0), max(border[1], 0)
-    inside = [Span(before, kept, first, 1)] if kept > 0 else []
+    first, kept = maximum(-border[0], 0), _kept(size, border)
+    before, after = maximum(border[0], 0), maximum(border[1], 0)
     if mode == "constant":
-        return inside
+        # Where nothing is kept, as much may be taken away behind as comes in front.
+        return [] if same(kept, 0) else [Span(minimum(before, size + border[0] + border[1]), kept, first, 1)]
+    inside = [Span(before, kept, first, 1)] if kept > 0 else []
     low = {"edge": (0, 0), "reflect": (before, -1), "wrap": (kept - before, 1)}[mode]
     high = {"edge": (kept - 1, 0), "reflect": (kept - 2, -1), "wrap": (0, 1)}[mode]
     every = [Span(0, before, first + low[0], low[1]), *inside, Span(before + kept, after, first + high[0], high[1])]
@@ -196,8 +203,8 @@ def _pad_call(
     params: dict[str, ParamValue] = {
         "mode": mode, "rank": len(sizes), "dims": dims,
         "sizes": [_kept(size, border) for size, border in zip(sizes, around, strict=True)],
-        "before": [max(before, 0) for before, _ in around], "x_strides": strides,
-        "x_offset": sum(max(-before, 0) * stride for (before, _), stride in zip(around, strides, strict=True)),
+        "before": [maximum(before, 0) for before, _ in around], "x_strides": strides,
+        "x_offset": sum(maximum(-before, 0) * stride for (before, _), stride in zip(around, strides, strict=True)),
         "item": item_bytes(x.desc.dtype),
     }  # fmt: skip
     return KernelCall("pad", (x,) if value is None else (x, value), (y,), params)
@@ -225,9 +232,8 @@ def _fills(y: Value, value: Value | None, inside: Sequence[Span]) -> Iterable[Ke
         end = span.begin + span.count
         for begin, count in ((0, span.begin), (end, size - end)):
             slab = [*dims[:axis], count, *dims[axis + 1 :]]
-            if 0 in slab:
-                continue
-            yield from _fill(y, value, slab, [*begins[:axis], begin, *begins[axis + 1 :]])
+            if not is_empty(slab):
+                yield from _fill(y, value, slab, [*begins[:axis], begin, *begins[axis + 1 :]])
         dims[axis], begins[axis] = span.count, span.begin
 
 

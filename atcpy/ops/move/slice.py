@@ -14,7 +14,7 @@ from atcpy.ops.core.axes import constant_integers, known_integers, normal_axes, 
 from atcpy.ops.core.opdef import KernelCall, Known, Layout, OpDef, Trait, register_operator
 from atcpy.ops.core.permute import permute_axes_input
 from atcpy.ops.core.shape_values import is_vector
-from atcpy.ops.core.strided import copy_calls, in_few_launches, row_major, supports_movement
+from atcpy.ops.core.strided import copy_calls, in_few_launches, is_empty, row_major, supports_movement
 
 STARTS, ENDS, AXES, STEPS = range(1, 5)
 _BOUNDS = ("starts", "ends", "axes", "steps")
@@ -159,7 +159,7 @@ def lower_slice(node: Node) -> Iterable[KernelCall]:
     """One strided copy."""
     x, y = node.operand(0), node.output
     dims, taken = y.desc.memory_shape, extents(node)
-    if 0 in dims:
+    if is_empty(dims):
         return
     if y.desc.storage_shape is not None:
         c0 = y.desc.format.c0

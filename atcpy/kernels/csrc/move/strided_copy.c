@@ -46,6 +46,9 @@ static const char *check(const struct task_view *task)
         return "items are of an unknown size";
     if (p->item == 16 && p->value != 0)
         return "the value does not fit its type";
+    const int64_t elements = atc_product(p->dims, p->rank);
+    if (elements == 0) /* nothing moves: strides of an empty tensor may be 0 */
+        return NULL;
     for (int64_t i = 0; i < p->rank; i++) {
         if (p->dst_strides[i] < (p->dims[i] > 1))
             return "a destination stride is not positive";
@@ -54,9 +57,6 @@ static const char *check(const struct task_view *task)
     }
     if (task->n_src == 0 && p->src_offset != 0)
         return "a fill has a source offset";
-    const int64_t elements = atc_product(p->dims, p->rank);
-    if (elements == 0)
-        return NULL;
     int64_t dst_last, src_last;
     if (!reach(p->dims, p->dst_strides, p->rank, p->dst_offset, &dst_last) ||
         !atc_holds(task->dst, DTYPE_ANY, atc_add(dst_last, 1), p->item) ||
