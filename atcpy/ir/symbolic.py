@@ -12,14 +12,18 @@ The same method, on Python frames: PyTorch's `torch.fx.experimental.symbolic_sha
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from math import gcd, inf, prod
 from typing import Final, cast
 
+import numpy as np
+
 Monomial = tuple[int, ...]  # the atoms of a product, in ascending order
 Terms = tuple[tuple[Monomial, int], ...]  # a polynomial: monomials in ascending order, with coefficients other than 0
+Question = tuple[Terms, str]  # how a polynomial compares with 0: "==" or "<"
 
 
 class Op(Enum):
@@ -29,6 +33,7 @@ class Op(Enum):
     MOD = "%"
     MIN = "min"
     MAX = "max"
+    SCALE = "scaled"  # the second operand is the bits of a float32
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,21 +59,38 @@ class Guard:
     answer: bool
     site: str = field(compare=False)
 
+    @property
+    def question(self) -> Question:
+        """What was asked."""
+        return self.terms, self.relation
+
 
 class Tracer:
     """The symbols of one compilation, what was computed of them, and the guards."""
 
-    def __init__(self, assumed: Iterable[Terms] = ()) -> None:
-        """`assumed` are polynomials that are 0 wherever the plan serves, though not for the examples."""
+    def __init__(self, assumed: Iterable[Terms] = (), stated: Mapping[Question, bool] | None = None) -> None:
+        """`assumed` are polynomials that are 0 wherever the plan serves, though not for the examples; `stated` are
+        answers that hold there, though not for the examples.
+        """
         self.assumed = frozenset(assumed)
+        self.stated = {} if stated is None else stated
         self.atoms: list[Atom] = []
-        self.guards: dict[tuple[Terms, str], Guard] = {}
+        self.guards: dict[Question, Guard] = {}
         self._numbers: dict[tuple[Op, tuple[Terms, ...]], int] = {}
 
     def symbol(self, name: str, low: int, high: int, example: int) -> int:
         """Add a symbol with its range and an example of its value."""
         self.atoms.append(Atom(name, low, high, example))
         return self._size((((len(self.atoms) - 1,), 1),))
+
+    @contextmanager
+    def attempt(self) -> Iterator[None]:
+        """Forget afterwards what is added within: symbols, what is computed of them, and guards."""
+        kept = self.atoms.copy(), self.guards.copy(), self._numbers.copy()
+        try:
+            yield
+        finally:
+            self.atoms, self.guards, self._numbers = kept
 
     def _size(self, terms: Terms) -> int:
         if not terms:
@@ -83,7 +105,10 @@ class Tracer:
         number = self._numbers.get((op, operands))
         if number is None:
             low, high = self._result_range(op, *operands)
-            example = _APPLY[op](self.example(operands[0]), self.example(operands[1]))
+            examples = [self.example(terms) for terms in operands]
+            if op in (Op.FDIV, Op.MOD) and examples[1] == 0:
+                raise NoSizesLeft(f"{self.text(operands[1])} divides, and is 0 for the examples")
+            example = _APPLY[op](*examples)
             number = self._numbers[op, operands] = len(self.atoms)
             self.atoms.append(Atom(f"%{number}", low, high, example, op, operands))
         return self._size((((number,), 1),))
@@ -97,6 +122,8 @@ class Tracer:
                 return max(low, low_b), max(high, high_b)
             case Op.MOD:
                 return 0, min(high_b - 1, high if low >= 0 else inf)
+            case Op.SCALE:
+                return _rescaled(low, low_b), _rescaled(high, low_b)
             case _ if low_b > 0:
                 return _quotient(low, high_b if low >= 0 else low_b), _quotient(high, low_b if high >= 0 else high_b)
             case _:
@@ -108,8 +135,28 @@ class Tracer:
 
     def value(self, size: int, symbols: Mapping[str, int]) -> int | None:
         """A size for these values of the symbols; None if that divides by 0."""
+        return self.evaluate(terms_of(size), symbols)
+
+    def evaluate(self, terms: Terms, symbols: Mapping[str, int]) -> int | None:
+        """A polynomial for these values of the symbols; None if that divides by 0."""
         values = self._values(symbols)
-        return None if values is None else _value(terms_of(size), values)
+        return None if values is None else _value(terms, values)
+
+    def symbols_of(self, terms: Terms) -> set[str]:
+        """The names of the symbols that a polynomial depends on."""
+        names, pending, seen = set[str](), [terms], set[int]()
+        while pending:
+            for number in {atom for monomial, _ in pending.pop() for atom in monomial} - seen:
+                seen.add(number)
+                atom = self.atoms[number]
+                pending += atom.operands
+                if atom.op is None:
+                    names.add(atom.name)
+        return names
+
+    def is_exampled(self, guard: Guard) -> bool:
+        """Does a guard hold for the examples? What is assumed or stated need not."""
+        return guard.terms not in self.assumed and guard.question not in self.stated
 
     def all_hold(self, guards: Iterable[Guard], symbols: Mapping[str, int]) -> bool:
         """Do the guards hold for these values of the symbols?"""
@@ -184,8 +231,9 @@ class Tracer:
             example = self.example(terms) < 0
         key = (terms, relation)
         if key not in self.guards:
-            self.guards[key] = Guard(terms, relation, example, _caller())
-            self._learn(terms, relation, example)
+            answer = self.stated.get(key, example)
+            self.guards[key] = Guard(terms, relation, answer, _caller())
+            self._learn(terms, relation, answer)
         return self.guards[key].answer
 
     def _learn(self, terms: Terms, relation: str, answer: bool) -> None:
@@ -272,11 +320,16 @@ def _quotient(a: float, b: float) -> float:
     return (-1 if a < 0 else 0) if b == inf else a // b
 
 
+def _rescaled(bound: float, bits: float) -> float:
+    return bound if abs(bound) == inf else _APPLY[Op.SCALE](int(bound), int(bits))
+
+
 _APPLY: Final[dict[Op, Callable[[int, int], int]]] = {
     Op.FDIV: lambda a, b: a // b,
     Op.MOD: lambda a, b: a % b,
     Op.MIN: min,
     Op.MAX: max,
+    Op.SCALE: lambda a, b: int(np.floor(np.float32(a) * np.uint32(b).view(np.float32))),
 }
 
 
@@ -363,6 +416,13 @@ def _chosen(op: Op, a: int, b: int) -> int:
     return symbolic.tracer.apply(op, a, b)
 
 
+def scaled(size: int, scale: float) -> int:
+    """Return ⌊size · scale⌋ for a scale above 0, computed in float32."""
+    bits = int(np.float32(scale).view(np.uint32))
+    symbolic = _as_symbolic(size)
+    return _APPLY[Op.SCALE](size, bits) if symbolic is None else symbolic.tracer.apply(Op.SCALE, size, bits)
+
+
 class SizesMustAgree(Exception):
     """Two sizes that the model needs to be equal."""
 
@@ -372,7 +432,7 @@ class SizesMustAgree(Exception):
 
 
 class NoSizesLeft(Exception):
-    """The guards of a plan contradict each other: it would serve no sizes."""
+    """The guards of a plan contradict each other, or a size divides by 0: it would serve no sizes."""
 
 
 def agree(a: int, b: int) -> bool:

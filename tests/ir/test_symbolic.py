@@ -26,6 +26,7 @@ from atcpy.ir.symbolic import (
     minimum,
     same,
     same_shape,
+    scaled,
     terms_of,
 )
 
@@ -299,3 +300,48 @@ def test_what_is_assumed_may_not_contradict_a_guard() -> None:
     assert int(b) == 7
     with pytest.raises(NoSizesLeft):
         agree(a * b, 2)
+
+
+@pytest.mark.parametrize("scale", [0.5, 0.7, 1.5, 2.6])
+def test_a_scaled_size_is_that_of_float32(scale: float) -> None:
+    tracer = Tracer()
+    x = tracer.symbol("x", 1, 2**20, 9)
+    found = scaled(x, scale)
+    assert not found > 2.6 * 2**20 + 1 and found >= 0 and not tracer.guards
+    for size in (1, 2, 10, 1000, 12345):
+        expected = int(np.floor(np.float32(size) * np.float32(scale)))
+        assert tracer.value(found, {"x": size}) == expected == scaled(size, scale)
+
+
+def test_what_is_only_attempted_is_forgotten() -> None:
+    tracer = Tracer()
+    a = tracer.symbol("a", 1, 100, 5)
+    atoms = list(tracer.atoms)
+    with tracer.attempt():
+        b = tracer.symbol("b", 1, 100, 7)
+        assert a < b and a // b == 0 and a > 4
+    assert tracer.atoms == atoms and not tracer.guards
+    assert tracer.value(a // 7, {"a": 15}) == 2
+
+
+def test_a_stated_answer_is_given_though_examples_say_otherwise() -> None:
+    question = (terms_of(Tracer().symbol("a", 1, 100, 5) - 3), "<")
+    tracer = Tracer(stated={question: True})
+    a = tracer.symbol("a", 1, 100, 5)
+    assert a < 3 and a < 4, "what follows from it needs no guard"
+    [guard] = tracer.guards.values()
+    assert not tracer.is_exampled(guard)
+    assert tracer.all_hold([guard], {"a": 2}) and not tracer.all_hold([guard], {"a": 3})
+
+
+def test_no_size_is_divided_by_an_example_of_0() -> None:
+    tracer = Tracer()
+    a, b = tracer.symbol("a", 1, 100, 5), tracer.symbol("b", -9, 9, 0)
+    with pytest.raises(NoSizesLeft, match="b divides"):
+        a // b
+
+
+def test_the_symbols_of_a_computed_size() -> None:
+    tracer = Tracer()
+    a, b, c = (tracer.symbol(name, 1, 100, 5) for name in "abc")
+    assert tracer.symbols_of(terms_of(minimum(a * 3, b) // 2 + 1)) == {"a", "b"} and c
