@@ -63,7 +63,10 @@ def _apply(op: str, operands: Sequence[_Polynomial]) -> _Polynomial:
     if op == "MUL":
         return _product(a, b)
     sign = _INFIX.get(op) or _COMPARISONS.get(op)
-    if sign is None:
+    if op == "SCALE_F32" and set(b) == {()}:
+        [factor] = struct.unpack("<f", struct.pack("<I", b[()] % 2**32))
+        text = f"floor({_operand(a)} * {factor:g})"
+    elif sign is None:
         text = f"{op.lower()}({', '.join(map(_text, used))})"
     else:
         text = f"({_operand(a)} {sign} {_operand(b)})"

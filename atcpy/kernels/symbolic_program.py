@@ -21,7 +21,7 @@ OPS = (
     "EQ", "NE", "LT", "LE", "AND", "OR", "NOT", "SELECT", "SCALE_F32",
 )  # fmt: skip
 _NUMBER = {name: number for number, name in enumerate(OPS)}
-_ATOM_OP = {Op.FDIV: "FDIV", Op.MOD: "MOD", Op.MIN: "MIN", Op.MAX: "MAX"}
+_ATOM_OP = {Op.FDIV: "FDIV", Op.MOD: "MOD", Op.MIN: "MIN", Op.MAX: "MAX", Op.SCALE: "SCALE_F32"}
 MAX_NUMBER = 2**47 - 1
 _SELECT = 0  # the kind of a guard: false means that another plan is to be taken
 

@@ -14,9 +14,9 @@ from atcpy.stages.pipeline import compile_model
 from tests.models_in_text import model
 
 NAMES = ("b", "s")
-B, S, ONE, TWO, HUGE = range(5)  # slots of the symbols and of the constants below
-CONSTANTS = (1, 2, 2**40)
-ADD, SUB, MUL, FDIV, CDIV, MOD, MIN, MAX, ALIGN64, EQ, NE, LT, LE, AND, OR, NOT, SELECT = range(17)
+B, S, ONE, TWO, HUGE, HALF = range(6)  # slots of the symbols and of the constants below
+CONSTANTS = (1, 2, 2**40, 0x3F000000)  # the last has the bits of the float32 0.5
+ADD, SUB, MUL, FDIV, CDIV, MOD, MIN, MAX, ALIGN64, EQ, NE, LT, LE, AND, OR, NOT, SELECT, SCALE = range(18)
 
 
 def program(*instructions: tuple[int, ...], guards: tuple[int, ...] = ()) -> bytes:
@@ -26,7 +26,7 @@ def program(*instructions: tuple[int, ...], guards: tuple[int, ...] = ()) -> byt
     head = struct.pack("<11I", 2, len(NAMES), len(CONSTANTS), len(instructions), len(slots), 0, 0, 0, 0, 0, 0)
     code = b"".join(struct.pack("<4I", *(*item, 0, 0, 0)[:4]) for item in instructions)
     ranges = struct.pack("<4q", 0, 2**40, 0, 2**40)
-    return head + ranges + struct.pack("<3q", *CONSTANTS) + code + b"".join(struct.pack("<2I", s, 0) for s in slots)
+    return head + ranges + struct.pack("<4q", *CONSTANTS) + code + b"".join(struct.pack("<2I", s, 0) for s in slots)
 
 
 R = len(NAMES) + len(CONSTANTS)  # slot of the first result
@@ -51,6 +51,8 @@ R = len(NAMES) + len(CONSTANTS)  # slot of the first result
         ([(ALIGN64, B), (LE, R, TWO)], "align64(b) <= 2"),
         ([(SELECT, B, S, ONE), (LE, R, TWO)], "select(b, s, 1) <= 2"),
         ([(NOT, B)], "not(b)"),
+        ([(SCALE, B, HALF), (LE, R, TWO)], "floor(b * 0.5) <= 2"),
+        ([(SCALE, B, S), (LE, R, TWO)], "scale_f32(b, s) <= 2"),
     ],
 )
 def test_guards_are_inequalities(instructions: list[tuple[int, ...]], text: str) -> None:

@@ -55,7 +55,7 @@ def test_gather(change: Params, reason: str) -> None:
         ({"outer": -1}, "out of range"),
         ({"w": 0}, "out of range"),
         ({"w": 2**25}, "out of range"),
-        ({"scale_h": 0.0}, "scale"),
+        ({"scale_h": -0.5}, "scale"),
         ({"scale_w": float("nan")}, "scale"),
         ({"scale_w": float("inf")}, "scale"),
         ({"mode": "linear", "item": 1}, "float32 only"),

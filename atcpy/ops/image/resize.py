@@ -15,7 +15,7 @@ import numpy as np
 from atcpy.errors import ModelInvalid
 from atcpy.ir import NC1HWC0, DType, Engine, Format, Node, Reject, Tensor, TensorDesc, Value
 from atcpy.ir.shape import Dim, StaticShape
-from atcpy.ir.symbolic import is_symbolic
+from atcpy.ir.symbolic import is_symbolic, scaled
 from atcpy.ir.tensor import Array
 from atcpy.ops.core.axes import normal_axes, unnamed_dim
 from atcpy.ops.core.opdef import KernelCall, Known, Layout, OpDef, ParamValue, Perm, Permuted, register_operator
@@ -110,8 +110,8 @@ def _scaled(node: Node, axis: int, size: Dim, scale: float) -> Dim:
         raise ModelInvalid("EZ8888", where=node, what=f"scale {scale} of dim {axis} must be positive and finite")
     if not isinstance(size, int):
         return size if scale == 1 else unnamed_dim(node, axis)
-    if is_symbolic(size) and scale == int(scale):
-        return size * int(scale)
+    if is_symbolic(size):
+        return size * int(scale) if scale == int(scale) else scaled(size, scale)
     return math.floor(np.float32(size) * np.float32(scale))
 
 
@@ -133,7 +133,7 @@ def supports_resize(node: Node) -> Iterable[Reject]:
         return
     if any(dim == 0 or dim > MAX_SIDE for dim in (*x.static_shape, *y.static_shape)):
         yield Reject("size", node.name, "a dim is empty or very large")
-    elif len(_walk(node)[1]) > MAX_DIMS:
+    elif image_reason(node) is not None and len(_walk(node)[1]) > MAX_DIMS:
         yield Reject("rank", node.name, f"{len(_walk(node)[1])} dims from the first to the last resized")
 
 
@@ -148,9 +148,14 @@ def image_reason(node: Node) -> Reject | None:
         return Reject("dtype", node.name, x.dtype.long)
     if len(x.static_shape) != 4:
         return Reject("rank", node.name, f"{len(x.static_shape)} dims")
-    if x.static_shape[:2] != y.static_shape[:2] or dim_scales(node)[:2] != (1.0, 1.0):
+    if x.static_shape[:2] != y.static_shape[:2] or (not _keeps_sizes(node) and dim_scales(node)[:2] != (1.0, 1.0)):
         return Reject("batch-or-channels-resized", node.name)
     return None
+
+
+def _keeps_sizes(node: Node) -> bool:
+    """Are the scales the ratios of the sizes, and those not told by another rule?"""
+    return _scales(node) is None and _policy(node) == "stretch"
 
 
 def _kind(node: Node) -> Kind:
@@ -220,7 +225,7 @@ def lower_resize(node: Node) -> Iterable[KernelCall]:
     x, y = node.operand(0), node.output
     n, c, h, w = x.desc.memory_shape[:4]
     oh, ow = y.desc.static_shape[2:]
-    _, _, scale_h, scale_w = dim_scales(node)
+    scale_h, scale_w = (0.0, 0.0) if _keeps_sizes(node) else dim_scales(node)[2:]
     params: dict[str, ParamValue] = {
         "outer": n * c, "h": h, "w": w, "oh": oh, "ow": ow, "c0": x.desc.format.c0 or 1,
         "item": item_bytes(x.desc.dtype), "scale_h": scale_h, "scale_w": scale_w,

@@ -26,7 +26,7 @@ static const char *check(const struct task_view *task)
             return "a side is out of range";
     if (p->item != 1 && p->item != 2 && p->item != 4 && p->item != 8)
         return "items are of an unknown size";
-    if (!(p->scale_h > 0 && p->scale_h < MAX_SIDE && p->scale_w > 0 && p->scale_w < MAX_SIDE))
+    if (!(p->scale_h >= 0 && p->scale_h < MAX_SIDE && p->scale_w >= 0 && p->scale_w < MAX_SIDE))
         return "a scale is out of range";
     const enum atc_dtype dtype = p->mode == RESIZE_LINEAR ? DTYPE_F32 : DTYPE_ANY;
     if (dtype == DTYPE_F32 && p->item != 4)
@@ -110,9 +110,10 @@ static float inside(float x, int64_t from)
     return fminf(fmaxf(x, 0), (float)(from - 1));
 }
 
-static struct resize_tap find_tap(const struct resize2d_params *p, int64_t at, double scale,
+static struct resize_tap find_tap(const struct resize2d_params *p, int64_t at, double stated,
                                   int64_t from, int64_t to)
 {
+    const double scale = stated == 0 ? (double)((float)to / (float)from) : stated;
     const bool same = scale == 1 && from == to;
     const float x = same ? (float)at
                          : coordinate((enum resize_coordinates)p->coordinates, (float)at,

@@ -1,8 +1,8 @@
 /* resize2d: [outer, h, w, c0] to [outer, oh, ow, c0], by nearest pixel or linearly.
  *
  * Where a result lies in the source is computed in float32, with ONNX Runtime's formulas, or with
- * those of TensorFlow's kernels. Nearest moves pixels of c0 elements of `item` bytes; linear is of
- * float32.
+ * those of TensorFlow's kernels. A scale of 0 is the ratio of the sides. Nearest moves pixels of c0
+ * elements of `item` bytes; linear is of float32.
  */
 #ifndef ATC_RESIZE2D_H
 #define ATC_RESIZE2D_H
