@@ -32,6 +32,7 @@ from atcpy.ops.core.opdef import (
     find_opdef,
     has_trait,
     is_view,
+    makes_nothing,
     op_types,
     register_operator,
 )
@@ -47,6 +48,7 @@ __all__ = [
     "find_opdef",
     "has_trait",
     "is_view",
+    "makes_nothing",
     "op_types",
     "register_operator",
 ]

@@ -29,6 +29,7 @@ from atcpy.ir.decisions import ALLREDUCE_FUSION
 from atcpy.kernels.record import HOST_FAMILY
 from atcpy.kernels.symbolic_program import BlockSize
 from atcpy.kernels.table import pack_params, slot_patches, split_symbolic
+from atcpy.ops import makes_nothing
 from atcpy.ops.core.plan_loop import flattened_graphs
 from atcpy.options import Stage
 from atcpy.passes.compile.assign_streams import assign_streams
@@ -155,7 +156,10 @@ def _assign_buffers(
 
 
 def _constants(graph: Graph) -> Iterable[Node]:
-    return (node for part in flattened_graphs(graph) for node in part.nodes_of("Const"))
+    """All but those that only nodes read of which nothing runs. A lowering adds further ones, which have no users."""
+    for node in (node for part in flattened_graphs(graph) for node in part.nodes_of("Const")):
+        if not node.output.use_count or not all(map(makes_nothing, node.output.users)):
+            yield node
 
 
 def keep_unknown(

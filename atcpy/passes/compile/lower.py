@@ -12,7 +12,7 @@ from atcpy.errors import InternalError
 from atcpy.ir import Engine, Node, Value
 from atcpy.ir.symbolic import same, same_shape
 from atcpy.kernels.record import HOST_FAMILY
-from atcpy.ops import KernelCall, find_opdef, is_view
+from atcpy.ops import KernelCall, find_opdef, is_view, makes_nothing
 from atcpy.ops.core.opdef import ParamValue
 
 
@@ -37,7 +37,7 @@ class Launch:
 
 def lower_node(node: Node) -> Iterator[Launch]:
     """Yield the launches of a node without bodies."""
-    if node.is_structural or is_view(node):
+    if node.is_structural or is_view(node) or makes_nothing(node):
         return
     if node.engine in (Engine.HOST_CPU, Engine.HCCL):
         yield Launch(node, KernelCall(HOST_FAMILY, node.inputs, tuple(node.outputs), {}))

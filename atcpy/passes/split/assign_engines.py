@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from atcpy.errors import AtcError, Unsupported, raise_all
 from atcpy.ir import DType, Engine, Graph, Node, PassRecord, Reject, walk
-from atcpy.ops import Trait, find_opdef, has_trait
+from atcpy.ops import Trait, find_opdef, has_trait, makes_nothing
 from atcpy.ops.core.opdef import ENGINE_COST
 from atcpy.ops.core.reference import find_schema, is_function
 from atcpy.options import SplitOptions
@@ -54,7 +54,7 @@ def choose_engine(node: Node) -> tuple[Engine | None, list[Reject]]:
         return Engine.VECTOR, rejects
     if find_schema(node.op_type, node.domain) is None and not has_trait(node, Trait.CUSTOM):
         return None, [*rejects, Reject("not-standard", node.name)]
-    return Engine.HOST_CPU, rejects
+    return Engine.VECTOR if makes_nothing(node) else Engine.HOST_CPU, rejects
 
 
 def _is_open(reject: Reject) -> bool:

@@ -10,6 +10,7 @@ from atcpy.ir import ND, DType, Engine, Graph, Node, PassRecord, Reject, TensorD
 from atcpy.ir.shape import Shape, Sym
 from atcpy.ops import Layout, find_opdef
 from atcpy.options import SplitOptions
+from atcpy.passes.compile.lower import lower_node
 from atcpy.passes.split.assign_engines import assign_engines, choose_engine
 from tests.harness import make_node
 
@@ -79,3 +80,22 @@ def test_a_convolution_is_lowered_for_the_engine_that_it_has() -> None:
     assert [call.family for call in opdef.lower(node)] == ["conv2d"]
     node.engine = Engine.VECTOR
     assert [call.family for call in opdef.lower(node)] == ["convnd"]
+
+
+@pytest.mark.parametrize(
+    ("op_type", "domain", "shape", "engine"),
+    [
+        ("Binarizer", "ai.onnx.ml", (0, 3), Engine.VECTOR),
+        ("Binarizer", "ai.onnx.ml", (3,), Engine.HOST_CPU),
+        ("Whirl", "acme", (0,), None),
+    ],
+)
+def test_nothing_runs_for_a_node_that_makes_nothing(
+    op_type: str, domain: str, shape: Shape, engine: Engine | None
+) -> None:
+    node = one_node(op_type, domain)
+    node.operand(0).desc = node.output.desc = TensorDesc.plain(DType.FLOAT32, shape)
+    assert choose_engine(node)[0] is engine
+    node.engine = engine
+    if engine is not None:
+        assert len(list(lower_node(node))) == (engine is Engine.HOST_CPU)
