@@ -95,9 +95,10 @@ class Builder:
         a name is called after the builder and `label`. A list of sizes some of which are symbolic becomes a ShapeValue.
         """
         if isinstance(array, list | tuple) and any(map(is_symbolic, array)):
-            sizes = self.op("ShapeValue", elements=tuple(array))
-            sizes.desc = TensorDesc.plain(DType.INT64, (len(array),))
-            return sizes if dtype in (None, DType.INT64) else self.cast(sizes, dtype)
+            integer = dtype if dtype is not None and dtype.is_int else DType.INT64
+            sizes = self.op("ShapeValue", elements=tuple(array), dtype=integer.name)
+            sizes.desc = TensorDesc.plain(integer, (len(array),))
+            return sizes if dtype in (None, integer) else self.cast(sizes, dtype)
         if dtype is None and like is not None:
             dtype = like.desc.dtype
         elements = np.asarray(array) if dtype is None else np.asarray(array, dtype.numpy)

@@ -11,6 +11,7 @@ from atcpy.errors import ModelInvalid, Unsupported
 from atcpy.ir import Builder, DType, Graph, Node, Rewriter, TensorDesc, Value
 from atcpy.ir.builder import INT64_MAX
 from atcpy.ir.shape import Shape, Sym
+from atcpy.ir.symbolic import Tracer
 
 
 def builder(**options: object) -> Builder:
@@ -245,6 +246,19 @@ def test_zeros_and_iota() -> None:
     assert reads(b.iota(count).producer) == [0, count.name, 1]
     moved = b.iota(count, start).producer
     assert (moved.op_type, moved.operand(1)) == ("Add", start)
+
+
+def test_symbolic_sizes_are_a_list_of_the_type_that_is_asked_for() -> None:
+    b, size = builder(), Tracer().symbol("n", 1, 9, 5)
+    for dtype in (None, DType.INT64, DType.INT32):
+        sizes = b.const([size, 2], dtype)
+        assert (sizes.producer.op_type, sizes.desc.dtype, sizes.desc.shape) == (
+            "ShapeValue",
+            dtype or DType.INT64,
+            (2,),
+        )
+        assert sizes.producer.attrs["dtype"] == sizes.desc.dtype.name
+    assert b.const([size], DType.FLOAT32).producer.op_type == "Cast"
 
 
 # --- errors ---------------------------------------------------------------------------------------

@@ -7,17 +7,33 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from atcpy.ir import Engine, Node, Reject
+from atcpy.errors import ModelInvalid
+from atcpy.ir import Engine, Node, Reject, TensorDesc
 from atcpy.ir.tensor import Array
-from atcpy.ops.core.axes import normal_axis
-from atcpy.ops.core.opdef import KernelCall, OpDef, ParamValue, register_operator
-from atcpy.ops.core.strided import fill_calls, item_bytes, rejects_value, row_major
+from atcpy.ops.core.axes import known_integers, normal_axis, unnamed_dim
+from atcpy.ops.core.opdef import KernelCall, Known, OpDef, ParamValue, register_operator
+from atcpy.ops.core.strided import fill_calls, is_empty, item_bytes, rejects_value, row_major
 from atcpy.ops.elementwise.cast import KERNEL_DTYPES
 
-INDICES, VALUES = 0, 2
+INDICES, DEPTH, VALUES = range(3)
 
 
 # --- OneHot ------------------------------------------------------------------------------------
+
+
+def infer_onehot(node: Node, known: Known) -> Sequence[TensorDesc]:
+    """The shape of the indices with one dim more, as large as the depth."""
+    indices, dtype = node.operand(INDICES).desc, node.operand(VALUES).desc.dtype
+    if indices.shape is None:
+        return [TensorDesc.plain(dtype, None)]
+    axis = normal_axis(node, node.int_attr("axis", -1), len(indices.shape) + 1)
+    numbers, constant = known_integers(node, DEPTH, known), node.operand(DEPTH).tensor
+    if not numbers and constant is not None and constant.array.size == 1:  # it may be of any type of numbers
+        numbers = (int(constant.array.reshape(())),)
+    if numbers and numbers[0] < 0:
+        raise ModelInvalid("EZ8888", where=node, what=f"depth = {numbers[0]}")
+    size = numbers[0] if numbers else unnamed_dim(node, axis)
+    return [TensorDesc.plain(dtype, (*indices.shape[:axis], size, *indices.shape[axis:]))]
 
 
 def supports_onehot(node: Node) -> Iterable[Reject]:
@@ -37,7 +53,7 @@ def lower_onehot(node: Node) -> Iterable[KernelCall]:
         "outer": math.prod(shape[:axis]), "depth": shape[axis], "inner": math.prod(shape[axis + 1 :]),
         "item": item_bytes(y.desc.dtype), "dtype": indices.desc.dtype.onnx,
     }  # fmt: skip
-    if y.desc.elements:
+    if not is_empty(shape):
         yield KernelCall("onehot", (indices, node.operand(VALUES)), (y,), params)
 
 
@@ -80,6 +96,12 @@ def lower_eyelike(node: Node) -> Iterable[KernelCall]:
 
 
 register_operator(
-    OpDef(name="OneHot", evaluate=evaluate_onehot, engines={Engine.AICPU: supports_onehot}, lower=lower_onehot)
+    OpDef(
+        name="OneHot",
+        infer=infer_onehot,
+        evaluate=evaluate_onehot,
+        engines={Engine.AICPU: supports_onehot},
+        lower=lower_onehot,
+    )
 )
 register_operator(OpDef(name="EyeLike", engines={Engine.VECTOR: supports_eyelike}, lower=lower_eyelike))

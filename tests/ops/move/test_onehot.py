@@ -7,8 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from atcpy import InferenceSession
+from atcpy.errors import ModelInvalid
 from tests.effort import trials
 from tests.harness import make_node, reference_op, run_op
+from tests.models_in_text import package
 from tests.ops.exact import assert_same, check_exact, shapes
 
 
@@ -42,3 +45,17 @@ def test_eyelike(shape: tuple[int, ...], k: int, dtype: int | None) -> None:
 def test_eyelike_without_a_diagonal(k: int) -> None:
     x = np.ones((3, 4), np.float32)
     assert not run_op(make_node("EyeLike", [x], {"k": k}), [x])[0].any()
+
+
+@pytest.mark.parametrize("depth", ["float d = {5}", "int32 d = {5}", "int64[1] d = {5}", "double[1] d = {5}"])
+@pytest.mark.parametrize(("axis", "shape"), [(-1, (3, 5)), (0, (5, 3)), (1, (3, 5)), (-2, (5, 3))])
+def test_a_constant_depth_of_any_type_is_a_size(depth: str, axis: int, shape: tuple[int, ...]) -> None:
+    text = f"m (int64[3] x) => (float[a,b] y) <{depth}, float[2] v = {{0,1}}> {{ y = OneHot<axis={axis}>(x, d, v) }}"
+    [y] = InferenceSession(package(text), threads=1).run(None, {"x": np.array([1, 4, -1])})
+    assert y.shape == shape and y.argmax(shape.index(5)).tolist() == [1, 4, 4]
+
+
+def test_a_negative_depth_is_refused() -> None:
+    text = "m (int64[3] x) => (float[a,b] y) <int64 d = {-2}, float[2] v = {0,1}> { y = OneHot(x, d, v) }"
+    with pytest.raises(ModelInvalid, match="depth = -2"):
+        package(text)

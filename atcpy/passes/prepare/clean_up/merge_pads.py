@@ -109,7 +109,7 @@ def _padded(node: Node, fills: Sequence[Array | None], rw: Rewriter) -> Value:
     index, rank = fills.index(None), len(node.output.desc.shape or ())
     sizes = _sizes(node)
     axis = node.int_attr("axis", 0) % rank
-    pads = np.zeros(2 * rank, np.int64)
+    pads = [0] * (2 * rank)
     for at, (size, fill) in enumerate(zip(sizes, fills, strict=True)):
         if fill is not None and isinstance(size, int):
             pads[axis if at < index else rank + axis] += size

@@ -12,6 +12,7 @@ import numpy as np
 
 from atcpy.ir import Graph, Node, PassRecord, Reject, Value
 from atcpy.ir.symbolic import same
+from atcpy.ops.core.reference import has_few_elements
 from atcpy.options import PrepareOptions
 from atcpy.passes.base import graph_pass
 from atcpy.passes.folding import Finisher
@@ -49,9 +50,12 @@ def split_slices(graph: Graph, record: PassRecord, options: PrepareOptions) -> N
 
 
 def _piece(node: Node) -> tuple[int, int, int] | None:
-    """The axis of a Slice that takes every index of a range, and the range; None for other nodes."""
+    """The axis of a Slice that takes every index of a range, and the range; None for other nodes, and for shape
+    arithmetic, which is known through Slices.
+    """
     cut = cut_of(node)
-    if cut is None or len(cut) != 1:
+    x = node.operand(0).desc
+    if cut is None or len(cut) != 1 or (x.dtype.is_int and has_few_elements(x)):
         return None
     ((axis, taken),) = cut.items()
     return (axis, taken.start, taken.start + taken.count) if taken.step == 1 and not same(taken.count, 0) else None
