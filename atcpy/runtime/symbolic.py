@@ -191,6 +191,8 @@ class SymbolicCluster:
             if len(variant.plans) != 1 or variant.plans[0].counted or variant.condition is not None:
                 continue
             [plan] = self._plans[number]
+            if plan.has_elements:  # they may change from one iteration to the next
+                continue
             instance = self._instance(plan, (number, 0), values)
             if instance is not None:
                 outputs = [
@@ -274,7 +276,7 @@ class PlanTemplate:
         self._buffers = buffers
         self._inputs = [variables[index] for index in record.inputs]
         self._context = context
-        self._has_elements = any(symbol.is_element for symbol in record.symbols)
+        self.has_elements = any(symbol.is_element for symbol in record.symbols)
         self._segments = segments_of(record.tasks)
         self._weights = context.package.weights
         self._plan = context.load(record)
@@ -282,7 +284,7 @@ class PlanTemplate:
     def sizes(self, variables: Sequence[Array]) -> tuple[int, ...] | None:
         """The values of the symbols; None if elements that decide them are not there."""
         symbols = self.record.symbols
-        if not self._has_elements:
+        if not self.has_elements:
             return tuple([variables[symbol.variable].shape[symbol.index] for symbol in symbols])
         sizes: list[int] = []
         for symbol in symbols:
