@@ -71,13 +71,18 @@ class DType(Enum):
         """Bytes that `elements` of this type take in memory."""
         return (elements * self.bits + 7) // 8
 
+    def integer_range(self) -> tuple[int, int]:
+        """The least and the largest number of an integer type."""
+        low = 0 if self.short.startswith("u") else -(2 ** (self.bits - 1))
+        return low, low + 2**self.bits - 1
+
     def can_hold(self, number: float) -> bool:
         """Whether an element may be this number, but for rounding: an integer type holds the whole numbers of its
         range, a float type all that are not above its largest one. Infinities and NaN count as numbers of any float.
         """
         if self.is_int:
-            low = 0 if self.short.startswith("u") else -(2 ** (self.bits - 1))
-            return float(number).is_integer() and low <= number < low + 2**self.bits
+            low, high = self.integer_range()
+            return float(number).is_integer() and low <= number <= high
         if self.is_float:
             import ml_dtypes
 

@@ -50,7 +50,7 @@ def planned(unknown_shapes: bool, tasks: int, plans: Sequence[Sequence[int]], ge
         total = sum(variants[0] for variants in plans)
         clusters = f" in {len(plans)} clusters" if len(plans) > 1 else ""
         others = sum(len(variants) - 1 for variants in plans)
-        more = f", {count_of(others, 'plan')} more for dims of 1 or 0" if others else ""
+        more = f", {count_of(others, 'plan')} more for other sizes" if others else ""
         kept = f" that keep {count_of(guards, 'guard')}" if guards else ""
         return f"{count_of(total, 'task')}{clusters}, planned for all sizes{kept}{more}"
     return "compiled for the shapes that it meets" if unknown_shapes else count_of(tasks, "task")

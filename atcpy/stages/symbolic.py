@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import product, zip_longest
+from itertools import zip_longest
 
-from atcpy.errors import AtcError, InternalError
+from atcpy.errors import AtcError, InternalError, ModelInvalid
 from atcpy.ir import (
     ClusterVariant,
     CompiledModel,
@@ -35,7 +35,7 @@ from atcpy.ir import (
 )
 from atcpy.ir.clone import clone, extract
 from atcpy.ir.specialization import Counted, Rest
-from atcpy.ir.symbolic import NoSizesLeft, SizesMustAgree, Tracer, is_symbolic
+from atcpy.ir.symbolic import Guard, NoSizesLeft, Question, SizesMustAgree, Tracer, is_symbolic
 from atcpy.kernels.record import HOST_FAMILY
 from atcpy.kernels.symbolic_program import encode_program
 from atcpy.ops.core.plan_loop import flattened_graphs
@@ -49,16 +49,17 @@ from atcpy.passes.full_caches import FullCaches
 from atcpy.passes.pass_manager import PassManager
 from atcpy.passes.split.known_shapes import cut_known, has_memory
 from atcpy.passes.split.plan_control_flow import use_plan_form
+from atcpy.stages.cases import Cases
 from atcpy.stages.optimize import optimize
 from atcpy.stages.prepare import prepare, prepare_bodies
 from atcpy.stages.split import split
-from atcpy.stages.symbols import OTHER_SIZE_EXAMPLES, SIZE_EXAMPLES, Symbols, Untraceable
+from atcpy.stages.symbols import OTHER_SIZE_EXAMPLES, SIZE_EXAMPLES, Case, Symbols, Untraceable
 
 _CAPACITY = Variable("capacity", DType.UINT8, (-1,))  # of states; only its size is read
 _MAX_EQUATIONS = 8
-_MAX_SPECIAL_DIMS = 4
-_MAX_SPECIAL_NODES = 5000  # of a graph that is compiled several times
-MAX_VARIANTS = 8
+_MAX_SPECIAL_NODES = 8000  # of all that a graph is traced for beside the general plan
+_MIN_ATTEMPTS, _MAX_ATTEMPTS = 4, 48  # to find variants
+MAX_VARIANTS = 16
 
 
 def plan_unknown(graph: Graph, full: FullCaches | None, identity: Identity, manager: PassManager) -> CompiledModel:
@@ -118,7 +119,8 @@ def _can_be_planned(node: Node, context: _Context) -> bool:
     before = context.weights.size()
     node.attrs[IN_PLAN] = 1
     try:
-        _plan_variants(extract(node.graph, [node], node.outputs), context, _Use(dims_agree=False))
+        part = extract(node.graph, [node], node.outputs)
+        _first_that_fits(partial(_trace, part, context=context, use=_Use(dims_agree=False)), OTHER_SIZE_EXAMPLES)
     except Untraceable:
         return False
     finally:
@@ -230,104 +232,111 @@ class _Context:
 
 
 def _plan_variants(graph: Graph, context: _Context, use: _Use) -> list[_Trace]:
-    """Plan a cluster for all sizes of its inputs' open dims; its constants are added to the weights. Some sizes, mostly
-    1, get plans of their own where the others leave them out.
+    """Plan a cluster for all sizes of its inputs' open dims; its constants are added to the weights. Sizes that a guard
+    leaves out get plans of their own: first 1 and 0, then those on the other side of each guard, and of theirs.
 
     Raises Untraceable if something runs on the host, or shapes follow neither from the inputs' nor from a few integers.
     """
-    is_small = len(graph) <= _MAX_SPECIAL_NODES
     trace = partial(_trace, graph, context=context, use=use)
-    general = _first_that_fits(trace, (SIZE_EXAMPLES, *OTHER_SIZE_EXAMPLES) if is_small else (SIZE_EXAMPLES,))
+    general = _first_that_fits(trace, OTHER_SIZE_EXAMPLES if len(graph) <= _MAX_SPECIAL_NODES else ())
     traces = [general]
-    for fixed in _special_sizes(general.symbols) if is_small else ():
-        if len(traces) == MAX_VARIANTS:
+    cases = Cases(general.symbols)
+    attempts = max(min(_MAX_SPECIAL_NODES // max(len(graph), 1), _MAX_ATTEMPTS), _MIN_ATTEMPTS)
+    for question, case in cases:
+        if not attempts or len(traces) >= MAX_VARIANTS:
             break
-        if use.has_states and 0 in fixed.values():
+        if use.has_states and 0 in case.fixed.values():
             continue
-        sizes = general.symbols.examples(fixed)
-        if sizes is None or any(other.symbols.serve(sizes) for other in traces):
+        if any(other.symbols.serve(case.sizes) for other in traces):
             continue
+        attempts -= 1
         before = context.weights.size()
         try:
-            special = trace(fixed, general.symbols.size_examples)
-        except Untraceable:
+            special = trace(case, broken=question)
+            if question is None or special.symbols.serve(case.sizes):
+                traces.append(special)
+                cases.add_beyond(special.symbols)
+            else:
+                context.weights.shrink(before)
+        except Untraceable as untraceable:
             context.weights.shrink(before)  # such sizes are compiled when they are met
-            continue
-        if special.symbols.serve(sizes):
-            traces.append(special)
-        else:
-            context.weights.shrink(before)
+            cases.refuse(question, case, untraceable)
     return traces
 
 
-def _first_that_fits(
-    trace: Callable[[Mapping[str, int], Sequence[int]], _Trace], examples: Iterable[Sequence[int]]
-) -> _Trace:
-    """Trace a graph with the first examples of sizes for which the model has results."""
+def _first_that_fits(trace: Callable[..., _Trace], examples: Iterable[tuple[int, ...]]) -> _Trace:
+    """Trace a graph with the first examples of sizes for which the model has results; failing that, with what has to be
+    so for it to have some.
+    """
     misfit: Untraceable | None = None
-    for sizes in examples:
+    for sizes in (SIZE_EXAMPLES, *examples):
         try:
-            return trace({}, sizes)
+            return trace(Case(size_examples=sizes), adapts=False)
         except Untraceable as untraceable:
             if not untraceable.is_misfit:
                 raise misfit or untraceable from None
             misfit = misfit or untraceable
-    assert misfit is not None
-    raise misfit
-
-
-def _special_sizes(symbols: Symbols) -> list[dict[str, int]]:
-    """Dims of size 1, and empty ones that are no batches, where they may be so small: a few of them at a time."""
-    dims = [source for source in symbols.sources if source.name in symbols.open_dims]
-    choices = [[None, *_small_sizes(dim, *symbols.open_dims[dim.name])] for dim in dims]
-    if len(choices) > _MAX_SPECIAL_DIMS:
-        choices[_MAX_SPECIAL_DIMS:] = [[None]] * (len(choices) - _MAX_SPECIAL_DIMS)
-    found = [
-        {dim.name: size for dim, size in zip(dims, sizes, strict=True) if size is not None}
-        for sizes in product(*choices)
-    ]
-    return sorted((sizes for sizes in found if sizes), key=lambda sizes: (len(sizes), list(sizes.values()).count(0)))
-
-
-def _small_sizes(dim: Symbol, low: int, high: int) -> list[int]:
-    sizes = (1,) if dim.index == 0 else (1, 0)
-    return [size for size in sizes if low <= size <= high]
+    try:
+        return trace(Case())
+    except Untraceable:
+        assert misfit is not None
+        raise misfit from None
 
 
 def _trace(
     graph: Graph,
-    fixed: Mapping[str, int],
-    size_examples: Sequence[int],
+    case: Case,
     *,
     context: _Context,
     use: _Use,
+    broken: Question | None = None,
+    adapts: bool = True,
 ) -> _Trace:
-    """Plan a graph with these dims fixed. What turns out to depend on others is written by these, or is a guard."""
-    symbols = Symbols(fixed, {}, Tracer(), size_examples)
+    """Plan a graph for a case. What turns out to depend on other sizes is written by these, or is a guard. Where the
+    examples break a rule of the model, the trace `adapts`: other examples are taken, or the opposite of what was last
+    decided by them is stated; but not of what the case is meant to have `broken`.
+    """
+    symbols = Symbols(case, {}, Tracer())
     before = context.weights.size()
     for _ in range(_MAX_EQUATIONS):
+        tracer = symbols.tracer
         try:
             trace = _Trace(graph, symbols, context, use)
             trace.plan()
             return trace
         except SizesMustAgree as unequal:
             equation = symbols.solve(unequal.difference)
-            assumed, equations = symbols.tracer.assumed, dict(symbols.equations)
-            if equation is None:
-                assumed |= {unequal.difference}
+            other = None
+            if equation is None and symbols.is_clamped(unequal.difference):  # such as s and the least of s and 512
+                other = symbols.other_examples(Guard(unequal.difference, "==", False, ""))
+            if other is not None:
+                symbols = Symbols(other, symbols.equations, Tracer(tracer.assumed, tracer.stated))
+            elif equation is None:
+                assumed = tracer.assumed | {unequal.difference}
+                symbols = Symbols(symbols.case, symbols.equations, Tracer(assumed, tracer.stated))
             else:
-                equations[equation.name] = equation
-            symbols = Symbols(fixed, equations, Tracer(assumed), size_examples)
+                equations = {**symbols.equations, equation.name: equation}
+                symbols = Symbols(symbols.case, equations, Tracer(tracer.assumed, tracer.stated))
         except NoSizesLeft as error:
             raise Untraceable(str(error)) from error
         except AtcError as error:
-            raise Untraceable(str(error).partition("\n")[0], is_misfit=error.code == "EZ8888") from error
-        except InternalError as error:
-            if isinstance(error.__cause__, EVALUATION_ERRORS):  # the same in inference
-                raise Untraceable(str(error).partition("\n")[0]) from error
-            raise
-        except EVALUATION_ERRORS as error:  # something that is written for numbers alone
-            raise Untraceable(f"{type(error).__name__}: {error}") from error
+            last = next(reversed(tracer.guards.values()), None)
+            breaks_rule = last is not None and last.question == broken
+            is_chosen = broken is not None and last is not None and last.relation == "<"  # the examples are the case
+            if not adapts or last is None or not tracer.is_exampled(last) or breaks_rule or is_chosen:
+                is_misfit = isinstance(error, ModelInvalid)
+                raise Untraceable(str(error).partition("\n")[0], is_misfit, breaks_rule) from error
+            # Sizes that must be equal are not made so by examples, which would have chance values.
+            other, stated = symbols.other_examples(last) if last.relation == "<" else None, tracer.stated
+            if other is None:
+                stated = {**stated, last.question: not last.answer}
+            symbols = Symbols(other or symbols.case, symbols.equations, Tracer(tracer.assumed, stated))
+        except (InternalError, *EVALUATION_ERRORS) as error:  # something that is written for numbers alone
+            if not isinstance(error, InternalError):
+                raise Untraceable(f"{type(error).__name__}: {error}") from error
+            if not isinstance(error.__cause__, EVALUATION_ERRORS):
+                raise
+            raise Untraceable(str(error).partition("\n")[0]) from error
         context.weights.shrink(before)
     raise Untraceable("too many dims depend on each other")
 
@@ -368,7 +377,7 @@ class _Trace:
             if any(node.has_subgraphs for node in rest.nodes):
                 use_plan_form(rest)
                 prepare_bodies(rest, self.context.manager)
-            cut = cut_known(rest, ahead=True)
+            cut = cut_known(rest, ahead=self.symbols.tracer)
             if cut.eager:
                 raise Untraceable(f"{cut.eager[0].op_type} needs types that are known only when it runs")
             if cut.rest is None and not cut.counted:
@@ -388,6 +397,8 @@ class _Trace:
                 self.outputs[pending[index]] = self._variables[name]
             if cut.rest is None:
                 return
+            if not cut.counted and not cut.rest.by_value:
+                raise Untraceable("a shape needs elements as numbers")
             pending = [pending[index] for index in cut.rest.outputs]
             rest = self._next(cut.rest)
 
@@ -427,7 +438,7 @@ class _Trace:
                 raise Untraceable(f'"{value.name}" may be a shape of any rank')
             self._elements[value.name] = [f"{value.name}[{index}]" for index in range(value.desc.elements)]
             for index, name in enumerate(self._elements[value.name]):
-                self.symbols.add_element(Symbol(name, number, index, is_element=True))
+                self.symbols.add_element(Symbol(name, number, index, is_element=True), value.desc.dtype)
         self._use_symbols(rest.graph)
         for data in rest.graph.inputs:
             if data.output.name in rest.by_value:

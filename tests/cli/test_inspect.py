@@ -132,14 +132,16 @@ def test_plans_of_open_dims_list_their_guards(invoke: Invoke, tmp_path: Path) ->
     )
     onnx.save(parse(text), tmp_path / "m.onnx")
     converted = invoke("convert", "--model", tmp_path / "m.onnx", "--output", tmp_path / "m")
-    assert "1 task, planned for all sizes that keep 2 guards, 1 plan more for dims of 1 or 0" in converted.out
+    assert "1 task, planned for all sizes that keep 2 guards, 3 plans more for other sizes" in converted.out
     plans = invoke("inspect", tmp_path / "m.om", "--plans", "--json").envelope["result"]["plans"]
     assert plans == [
         {"plan": "0.0.0.0", "tasks": 1, "arena": 0, "guards": ["batch >= 1", "tokens >= 1"]},
-        {"plan": "0.0.1.0", "tasks": 1, "arena": 0, "guards": ["batch >= 1", "tokens == 0"]},
+        {"plan": "0.0.1.0", "tasks": 0, "arena": 0, "guards": ["batch >= 1", "tokens == 0"]},
+        {"plan": "0.0.2.0", "tasks": 0, "arena": 0, "guards": ["batch == 0", "tokens >= 1"]},
+        {"plan": "0.0.3.0", "tasks": 0, "arena": 0, "guards": ["batch == 0", "tokens == 0"]},
     ]
     shown = invoke("inspect", tmp_path / "m.om", "--plans").out
-    assert "0.0.1.0      1      0  batch >= 1, tokens == 0" in shown
+    assert "0.0.1.0      0      0  batch >= 1, tokens == 0" in shown
     assert "1 task, planned for all sizes that keep 2 guards" in shown
 
 

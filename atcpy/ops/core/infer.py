@@ -143,10 +143,8 @@ def _hold(dtype: DType, elements: tuple[Dim, ...]) -> bool:
     """False if arithmetic without limits left the element type, which would have wrapped around."""
     if not dtype.is_int:
         return True
-    signed = dtype.name.startswith("INT")
-    high = 1 << (dtype.bits - signed)
-    low = -high if signed else 0
-    return all(low <= item < high for item in elements if isinstance(item, int))
+    low, high = dtype.integer_range()
+    return all(low <= item <= high for item in elements if isinstance(item, int))
 
 
 def _check_size(node: Node, desc: TensorDesc) -> None:

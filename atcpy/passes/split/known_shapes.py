@@ -14,12 +14,13 @@ from atcpy.errors import InternalError
 from atcpy.ir import DType, Engine, Graph, Node, Tensor, TensorDesc, Value
 from atcpy.ir.clone import extract
 from atcpy.ir.specialization import Counted, Rest
+from atcpy.ir.symbolic import Tracer, is_symbolic
 from atcpy.kernels import _kernels
 from atcpy.ops import Trait, find_opdef, has_trait
-from atcpy.ops.core.reference import MAX_DATA_ELEMENTS
 from atcpy.ops.core.steps import IN_PLAN
 from atcpy.passes.split.assign_engines import choose_engine
 from atcpy.passes.split.plan_control_flow import fits_plan
+from atcpy.passes.split.shape_arithmetic import Arithmetic, decides_shapes, find_arithmetic
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +49,14 @@ def is_known(graph: Graph) -> bool:
     return all(map(_runs_in_plan, nodes)) and all(has_memory(value.desc) for value in ports)
 
 
-def cut_known(graph: Graph, *, ahead: bool = False) -> KnownCut:
-    """Cuts a graph whose inputs have the types of this run. If it is cut `ahead` of all runs, cheap nodes are not run
-    one by one for the sake of what follows: its shapes are symbols.
+def cut_known(graph: Graph, *, ahead: Tracer | None = None) -> KnownCut:
+    """Cuts a graph whose inputs have the types of this run. If it is cut `ahead` of all runs, for the sizes
+    of a tracer, cheap nodes are not run one by one for the sake of what follows: its shapes are symbols.
     """
-    cut = _Cut(graph, ahead)
+    cut = _Cut(graph, ahead is not None)
     cut.classify()
+    if ahead is not None:
+        cut.repeat_arithmetic(find_arithmetic(cut.known, cut.by_value, ahead))
     known = cut.known_graph()
     counted = {} if known is None else count_results(known)
     return KnownCut(known, counted, tuple(cut.eager), cut.constants(), cut.finished_outputs(), cut.rest())
@@ -92,6 +95,7 @@ class _Cut:
     eager: list[Node] = field(default_factory=list)
     later: list[Node] = field(default_factory=list)
     by_value: set[Value] = field(default_factory=set)
+    _repeated: set[Node] = field(default_factory=set)  # nodes of `known` that the rest has, too
     _in_plan: set[Value] = field(default_factory=set)
     _there: set[Value] = field(default_factory=set)  # once plan and eager nodes have run
 
@@ -127,26 +131,39 @@ class _Cut:
             return False  # once what comes before has run, its operands' types are known
         if _runs_in_plan(node) and not self._is_cheap(node) and all(has_memory(value.desc) for value in node.operands):
             return False  # it is compiled with what comes after those that are not, such as a Loop of known results
-        decisive = [value for value in node.operands if _decides_shapes(value)]
+        decisive = [value for value in node.operands if decides_shapes(value)]
         if not decisive or self._is_cheap(node) or not all(_is_numeric(value.desc.dtype) for value in node.operands):
             return True
-        self.by_value.update(decisive)
+        # Of a list whose length is not known, each element would be a symbol: that is a shape only if nothing else is.
+        few = [value for value in decisive if not is_symbolic(value.desc.elements)]
+        self.by_value.update(few or decisive)
         return False
 
     def _is_cheap(self, node: Node) -> bool:
         """Does numpy do it as well as a plan computed for the operands' elements? Users' operators it does always."""
         return has_trait(node, Trait.CUSTOM if self.ahead else Trait.VIEW | Trait.EAGER | Trait.CUSTOM)
 
+    def repeat_arithmetic(self, arithmetic: Arithmetic) -> None:
+        """Compute the elements that decide shapes within the rest, from those that they follow from."""
+        self._repeated = arithmetic.nodes
+        self.by_value = arithmetic.sources
+
     def known_graph(self) -> Graph | None:
         if not self.known:
             return None
         computed = {value for node in self.known for value in node.outputs}
-        needed = [
-            value for value in self._read_by((*self.eager, *self.later, self.graph.net_output)) if value in computed
-        ]
+        inside = {value for node in self._repeated for value in node.outputs}
+        read = self._read_by((*self.eager, self.graph.net_output))
+        read += [value for value in self._read_by(self._rest_nodes()) if value not in inside]
+        needed = [value for value in dict.fromkeys(read) if value in computed]
         if not needed:
             return None
-        return extract(self.graph, self.known, needed)
+        read_inside, nodes = set(needed), list[Node]()
+        for node in reversed(self.known):  # what only the rest computes is left out
+            if not read_inside.isdisjoint(node.outputs):
+                nodes.append(node)
+                read_inside.update(node.operands)
+        return extract(self.graph, nodes[::-1], needed)
 
     def finished_outputs(self) -> tuple[tuple[int, str], ...]:
         outputs = enumerate(self.graph.outputs)
@@ -160,8 +177,11 @@ class _Cut:
         indices = tuple(index for index, value in enumerate(self.graph.outputs) if value not in self._there)
         if not indices:
             return None
-        graph = extract(self.graph, self.later, [self.graph.outputs[index] for index in indices])
+        graph = extract(self.graph, self._rest_nodes(), [self.graph.outputs[index] for index in indices])
         return Rest(graph, frozenset(value.name for value in self.by_value), indices)
+
+    def _rest_nodes(self) -> list[Node]:
+        return [*(node for node in self.known if node in self._repeated), *self.later]
 
     def _read_by(self, nodes: Iterable[Node]) -> list[Value]:
         return list(dict.fromkeys(value for node in nodes for value in node.operands))
@@ -195,15 +215,3 @@ def _fits_record(node: Node) -> bool:
 
 def _is_numeric(dtype: DType) -> bool:
     return dtype not in {DType.UNDEFINED, DType.STRING} and (dtype.bits >= 8 or dtype.bits in (2, 4))
-
-
-def _decides_shapes(value: Value) -> bool:
-    """Can its elements be what the result's shape depends on: few integers, not yet constant?"""
-    desc = value.desc
-    return (
-        value.tensor is None
-        and desc.is_static
-        and desc.dtype.is_int
-        and len(desc.static_shape) <= 1
-        and desc.elements <= MAX_DATA_ELEMENTS
-    )

@@ -1,0 +1,80 @@
+"""Which sizes a cluster gets variants for: those that its general plan leaves out, the most frequent first."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import product
+
+from atcpy.ir.symbolic import Question
+from atcpy.stages.symbols import Case, Symbols, Untraceable
+
+_MAX_SPECIAL_DIMS = 4
+
+
+class Cases:
+    """The cases to trace a graph for: dims of 1 and 0, then what is beyond the guards of each plan that was found."""
+
+    def __init__(self, general: Symbols) -> None:
+        self._general = general
+        self._pending: list[tuple[int, int, Question | None, Case]] = []
+        self._count = 0
+        self._tried: list[Case] = []
+        self._rules: set[Question] = set()  # what must be so, or the model is wrong
+        self._refused: list[Case] = []
+        self._add((None, case) for case in _special_dims(general))
+        self.add_beyond(general)
+
+    def add_beyond(self, symbols: Symbols) -> None:
+        """Add the cases beyond the guards of a trace."""
+        self._add(symbols.beyond())
+
+    def _add(self, cases: Iterable[tuple[Question | None, Case]]) -> None:
+        for question, case in cases:
+            empty = [name for name in self._general.open_dims if case.fixed.get(name) == 0]
+            # One empty dim is as good as any other size; what follows from it is rare.
+            rank = max(len(empty) - (question is None), 0)
+            heapq.heappush(self._pending, (rank, self._count, question, case))
+            self._count += 1
+
+    def __iter__(self) -> Iterator[tuple[Question | None, Case]]:
+        """The cases that may have plans, each once, with the question that shall have another answer; those that were
+        added since are among them.
+        """
+        while self._pending:
+            _, _, question, case = heapq.heappop(self._pending)
+            is_refused = any(other.fixed.items() <= case.fixed.items() for other in self._refused)
+            if question not in self._rules and not is_refused and case not in self._tried:
+                self._tried.append(case)
+                yield question, case
+
+    def refuse(self, question: Question | None, case: Case, untraceable: Untraceable) -> None:
+        """Leave out what is refused for the same reason as a case."""
+        if question is None:
+            if untraceable.is_misfit and self._general.complete(case.fixed) is not None:
+                self._refused.append(case)
+        elif untraceable.breaks_rule:
+            self._rules.add(question)
+
+
+def _special_dims(symbols: Symbols) -> list[Case]:
+    """Dims of size 1, and empty ones, where they may be so small: a few of them at a time."""
+    dims = list(symbols.open_dims)
+    choices: list[Sequence[int | None]] = [
+        (None, *(size for size in (1, 0) if low <= size <= high)) for low, high in symbols.open_dims.values()
+    ]
+    if len(choices) > _MAX_SPECIAL_DIMS:
+        choices[_MAX_SPECIAL_DIMS:] = [(None,)] * (len(choices) - _MAX_SPECIAL_DIMS)
+    found = [
+        {dim: size for dim, size in zip(dims, sizes, strict=True) if size is not None} for sizes in product(*choices)
+    ]
+    found.sort(key=lambda sizes: (len(sizes), list(sizes.values()).count(0)))
+    plain = symbols.complete({}) or {}
+    cases = []
+    for sizes in filter(None, found):
+        whole = symbols.complete(sizes)
+        if whole is not None:  # dims that equal one of 0 are 0, too
+            cases.append(Case({**sizes, **{dim: 0 for dim in dims if whole[dim] == 0}}, whole))
+        if whole is None or symbols.equations:  # what equals a size may be anything beside one of 1, which is broadcast
+            cases.append(Case(sizes, plain))
+    return cases
