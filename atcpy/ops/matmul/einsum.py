@@ -12,11 +12,10 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from atcpy.errors import ModelInvalid
 from atcpy.ir import Node, Reject, Rewriter, TensorDesc, Value
 from atcpy.ir.shape import Dim
+from atcpy.ir.symbolic import same
 from atcpy.ops.core.axes import unnamed_dim
 from atcpy.ops.core.opdef import Known, OpDef, register_operator
 from atcpy.ops.matmul.matmul import BATCH_RANK, KERNEL_DTYPES
@@ -144,7 +143,11 @@ class _Writer:
     def _single(self, term: _Term) -> _Term:
         """Without dims of size 1 that spread, and each label once."""
         shape = term.value.desc.shape or ()
-        broadcast = [axis for axis, label in enumerate(term.labels) if shape[axis] == 1 and self._sizes[label] != 1]
+        broadcast = [
+            axis
+            for axis, label in enumerate(term.labels)
+            if not same(shape[axis], self._sizes[label]) and shape[axis] == 1 and self._sizes[label] != 1
+        ]
         if broadcast:
             value = self._rw.op("Squeeze", term.value, self._ints(broadcast))
             term = _Term(value, tuple(label for axis, label in enumerate(term.labels) if axis not in broadcast))
@@ -231,7 +234,7 @@ class _Writer:
         return self._rw.op("Reshape", value, self._ints(dims), allowzero=1)
 
     def _ints(self, numbers: Sequence[int]) -> Value:
-        return self._rw.const(np.array(numbers, np.int64))
+        return self._rw.const(list(numbers))
 
 
 register_operator(
