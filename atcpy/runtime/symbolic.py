@@ -114,7 +114,10 @@ class SymbolicCluster:
         Raises PackageCorrupt (P0005) for what is malformed.
         """
         self._record, self._find_nodes, self._is_checked = record, find_nodes, is_checked
-        self._plans = [list(_load(variant, record.inputs, context)) for variant in record.variants]
+        self._origins = _origins(record.variants)
+        self._plans: list[list[PlanTemplate]] = []
+        for variant, origins in zip(record.variants, self._origins, strict=True):
+            self._plans.append(list(_load(variant, record.inputs, context, origins, self._plans)))
         self._instances = Instances[ExecutionPlan]()
         self._read = [
             frozenset(index for plan in variant.plans for index in plan.inputs) for variant in record.variants
@@ -132,20 +135,21 @@ class SymbolicCluster:
         """
         if not self._serves(values):
             return None
+        done: dict[tuple[int, int], list[Array]] = {}  # results of plans with which several variants begin
         if fed:
             numbers = (number for number, read in enumerate(self._read) if fed <= read)
-            return next(filter(None, (self._run_variant(number, values, profile) for number in numbers)), None)
+            return next(filter(None, (self._run_variant(number, values, profile, done) for number in numbers)), None)
         shapes = tuple([value.shape for value in values])
         number, direct = self._known.get(shapes, (None, None))
         if direct is not None:
             return direct.run(values) if profile is None else profile.run_plan(direct, values)
-        results = None if number is None else self._run_variant(number, values, profile)
+        results = None if number is None else self._run_variant(number, values, profile, done)
         if results is not None:
             return results
         # Any variant that serves is right; the next shape of a model that decodes is mostly for that of the last.
         last = self._last
         for number in (last, *(other for other in range(len(self._plans)) if other != last)):
-            results = self._run_variant(number, values, profile)
+            results = self._run_variant(number, values, profile, done)
             if results is not None:
                 self._remember(shapes, number, values)
                 return results
@@ -156,26 +160,35 @@ class SymbolicCluster:
             self._known.clear()
         plan = self._plans[number][0] if self._is_direct[number] else None
         self._last = number
-        self._known[shapes] = number, None if plan is None else self._instance(plan, (number, 0), values)
+        self._known[shapes] = (
+            number,
+            None if plan is None else self._instance(plan, (self._origins[number][0], 0), values),
+        )
 
     def _serves(self, values: Sequence[RuntimeValue]) -> bool:
         return self._is_checked or all(map(_fits, self._record.inputs, values))
 
-    def _run_variant(self, number: int, values: Sequence[Array], profile: Profile | None) -> list[Array] | None:
+    def _run_variant(
+        self, number: int, values: Sequence[Array], profile: Profile | None, done: dict[tuple[int, int], list[Array]]
+    ) -> list[Array] | None:
         variant, variables = self._record.variants[number], list(values)
         for stage, plan in enumerate(self._plans[number]):
-            instance = self._instance(plan, (number, stage), variables)
-            if instance is None:
-                return None
-            arrays = [variables[index] for index in plan.record.inputs]
-            try:
-                results = instance.run(arrays) if profile is None else profile.run_plan(instance, arrays)
-            except ModelInvalid:
-                if variant.condition is not None:
-                    return None  # a rule may be broken for that alone
-                raise
-            for counted in plan.record.counted:
-                results[counted.output] = _cut(results, counted)
+            key = self._origins[number][stage], stage
+            results = done.get(key)
+            if results is None:
+                instance = self._instance(plan, key, variables)
+                if instance is None:
+                    return None
+                arrays = [variables[index] for index in plan.record.inputs]
+                try:
+                    results = instance.run(arrays) if profile is None else profile.run_plan(instance, arrays)
+                except ModelInvalid:
+                    if variant.condition is not None:
+                        return None  # a rule may be broken for that alone
+                    raise
+                for counted in plan.record.counted:
+                    results[counted.output] = _cut(results, counted)
+                done[key] = results
             variables += results
         if variant.condition is not None and variables[variant.condition].any():
             return None
@@ -230,12 +243,33 @@ def _is_direct(variant: ClusterVariant[TaskRecord], inputs: int) -> bool:
     )
 
 
+def _origins(variants: Sequence[ClusterVariant[TaskRecord]]) -> list[list[int]]:
+    """For each plan of each variant, the first of those that are the same up to it."""
+    first: dict[tuple[int, int, SymbolicPlan[TaskRecord]], int] = {}
+    found: list[list[int]] = []
+    for number, variant in enumerate(variants):
+        found.append([])
+        before = 0
+        for stage, plan in enumerate(variant.plans):
+            before = first.setdefault((before, stage, plan), number)
+            found[-1].append(before)
+    return found
+
+
 def _load(
-    variant: ClusterVariant[TaskRecord], inputs: Sequence[Variable], context: PlanContext
+    variant: ClusterVariant[TaskRecord],
+    inputs: Sequence[Variable],
+    context: PlanContext,
+    origins: Sequence[int],
+    loaded: Sequence[Sequence[PlanTemplate]],
 ) -> Iterator[PlanTemplate]:
     variables = list(inputs)
     is_direct = _is_direct(variant, len(inputs))
-    for plan in variant.plans:
+    for stage, plan in enumerate(variant.plans):
+        if origins[stage] < len(loaded):
+            yield loaded[origins[stage]][stage]
+            variables += plan.outputs
+            continue
         # What goes through further steps is copied if it is a view, as results in shared memory are.
         buffers = tuple(new_buffers() for _ in plan.outputs) if is_direct else None
         yield PlanTemplate(plan, variables, context, buffers)

@@ -10,6 +10,7 @@ from onnx import ModelProto
 
 from atcpy import InferenceSession
 from atcpy.ir.tensor import Array
+from atcpy.runtime.plan import ExecutionPlan
 from tests.models_in_text import model, package
 from tests.stages.test_symbolic import ort_session
 
@@ -155,3 +156,19 @@ def test_no_size_is_compiled_when_it_is_met(name: str) -> None:
             np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5, err_msg=run)
             assert (found.dtype, found.shape) == (expected.dtype, expected.shape), run
         assert _compiled(session) == 0, run
+
+
+def test_plans_with_which_several_variants_begin_run_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which variant serves is known only when the first plan has computed the length."""
+    text = (
+        "m (float[n] x) => (float[k] y) <int64 a={0}, int64 b={1}> {"
+        " t = Exp(x) s = ReduceMax<keepdims=0>(t) i = Cast<to=7>(s) r = Range(a, i, b) y = Cast<to=1>(r) }"
+    )
+    session = InferenceSession(package(text), threads=1)
+    runs: list[object] = []
+    run = ExecutionPlan.run
+    monkeypatch.setattr(ExecutionPlan, "run", lambda plan, arrays: runs.append(plan) or run(plan, arrays))
+    for value, length in ((2, 7), (-1, 0), (0, 1), (-2, 0)):
+        [y] = session.run(None, {"x": np.full(5, value, np.float32)})
+        assert y.tolist() == list(range(length)) and len(runs) == 2 and _compiled(session) == 0
+        runs.clear()
