@@ -28,6 +28,11 @@ positions after others
     (float[b,s] x, int64 p) => (float[b,s] z) <int64 one={1}> {
         n = Shape<start=1>(x) l = Squeeze(n) e = Add(p, l) r = Range(p, e, one) c = Cast<to=1>(r) z = Add(x, c) }
     2x3, 0; 2x1, 5; 1x7, 2; 2x0, 3
+positions as float32
+    (float[b,s,8] x) => (float[b,s,8] z) <float one={2}, float[1,1] w> {
+        n = Shape<start=1,end=2>(x) l = Squeeze(n) k = Add(l, l) f = Cast<to=1>(k) zero = Sub(one, one)
+        r = Range(zero, f, one) axis = Constant<value_ints=[1]>() u = Unsqueeze(r, axis) m = Mul(u, w) z = Add(x, m) }
+    2x5x8; 1x1x8; 2x0x8; 1x2x8
 expansion to a size that is 0 or 1
     (float[4,1,8] x, int64[3] s) => (float[a,b,c] z) { t = Relu(x) z = Expand(t, s) }
     4x1x8, [4,3,8]; 4x1x8, [1,0,1]; 4x1x8, [1,1,1]; 4x1x8, [4,7,1]
@@ -107,6 +112,14 @@ attention over nothing
     (float[b,2,s,8] q, float[b,2,s,8] k, float[b,2,s,8] v) => (float[b,2,s,8] z) {
         t = Transpose<perm=[0,1,3,2]>(k) m = MatMul(q, t) p = Softmax(m) z = MatMul(p, v) }
     2x2x3x8, 2x2x3x8, 2x2x3x8; 0x2x3x8, 0x2x3x8, 0x2x3x8; 1x2x1x8, 1x2x1x8, 1x2x1x8
+products of heads by Einsum
+    (float[b,s,2,4] q, float[b,t,2,4] k) => (float[b,2,s,t] z) { z = Einsum<equation="bshd,bthd->bhst">(q, k) }
+    2x3x2x4, 2x5x2x4; 1x1x2x4, 1x5x2x4; 2x1x2x4, 2x1x2x4
+rows of a table, as long as all that came
+    (float[b,s] x, float[b,p] past) => (float[s,t] z) <float[64,64] m, int64[1] zero={0}, int64[1] one={1}> {
+        n = Shape<start=1>(x) k = Shape<start=1>(past) t = Add(n, k) a = Slice(m, k, t, zero)
+        z = Slice(a, zero, t, one) }
+    1x3, 1x4; 1x1, 1x7; 1x7, 1x0; 1x60, 1x9
 lengths that are equal or 1
     (float[b,s] x, float[b,t] y) => (float[b,u] z) { z = Add(x, y) }
     2x5, 2x5; 2x5, 2x1; 2x1, 2x5; 1x1, 1x1; 0x5, 0x5

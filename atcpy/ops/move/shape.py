@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from atcpy.ir.tensor import Array
 from atcpy.ops.core.axes import known_integers, unnamed_dim
 from atcpy.ops.core.opdef import KernelCall, Known, OpDef, Trait, register_operator
 from atcpy.ops.core.reference import MAX_DATA_ELEMENTS, evaluate_by_onnx, has_few_elements, known_constant
-from atcpy.ops.core.shape_values import UNNAMED, product
+from atcpy.ops.core.shape_values import UNNAMED, integers, product
 from atcpy.ops.core.strided import fill_calls, item_bytes, rejects_value, row_major
 
 # --- Shape, Size -------------------------------------------------------------------------------
@@ -126,21 +127,36 @@ def lower_constant_of_shape(node: Node) -> Iterable[KernelCall]:
 # --- Range -------------------------------------------------------------------------------------
 
 
+_EXACT: Final = {DType.FLOAT32: 2**24, DType.FLOAT64: 2**53}  # up to where all integers are numbers of a type
+
+
 def infer_range(node: Node, known: Known) -> Sequence[TensorDesc]:
     """⌈(limit − start) / delta⌉ elements, or none."""
     dtype = node.operand(0).desc.dtype
-    bounds: list[int | np.floating] = []
-    for index in range(3):
-        value = node.operand(index)
-        numbers = known_integers(node, index, known)
-        if numbers:
-            bounds.append(numbers[0])
-        elif value.tensor is not None and value.tensor.dtype.is_float:
-            bounds.append(value.array.reshape(-1)[0])
-    if len(bounds) < 3:
+    start, limit, delta = (_bound(value, known) for value in node.operands)
+    if start is None or limit is None or delta is None:
         length = _size_counted(node, known)
         return [TensorDesc.plain(dtype, (unnamed_dim(node, 0) if length is None else length,))]
-    return [TensorDesc.plain(dtype, (_range_length(node, *bounds),))]
+    return [TensorDesc.plain(dtype, (_range_length(node, start, limit, delta),))]
+
+
+def _bound(value: Value, known: Known) -> int | np.floating | None:
+    """A number that a Range starts from, ends at or counts in; None if it is not known. Whole numbers that a float type
+    holds exactly are integers, those that a Cast makes of known ones too.
+    """
+    dtype = value.desc.dtype
+    if dtype.is_int:
+        numbers = integers(known(value))
+        return numbers[0] if numbers else None
+    if value.tensor is not None and dtype.is_float:
+        number: np.floating = value.array.reshape(-1)[0]
+        return int(number) if dtype in _EXACT and abs(number) <= _EXACT[dtype] and number == int(number) else number
+    cast = value.producer
+    if cast.op_type != "Cast" or dtype not in _EXACT or not cast.operand(0).desc.dtype.is_int:
+        return None
+    numbers = integers(known(cast.operand(0)))
+    exact = numbers and -_EXACT[dtype] <= numbers[0] <= _EXACT[dtype]
+    return numbers[0] if numbers and exact else None
 
 
 def _size_counted(node: Node, known: Known) -> Sym | None:
@@ -185,11 +201,10 @@ def evaluate_range(node: Node, arrays: Sequence[Array | None]) -> Sequence[Array
 
 def expand_range(node: Node, rw: Rewriter) -> Sequence[Value] | None:
     """Counted by CumSum where the length depends on symbols; numbers fold."""
-    bounds = [known_constant(value) for value in node.operands]
+    start, limit, delta = (_bound(value, known_constant) for value in node.operands)
     length = node.output.desc.shape
-    if length is None or not is_symbolic(length[0]) or not all(bounds):
+    if length is None or not is_symbolic(length[0]) or start is None or limit is None or delta is None:
         return None
-    start, _, delta = (bound[0] for bound in bounds if bound)
     one = Tensor.of(np.array([1], node.output.desc.dtype.numpy))
     ones = rw.op("ConstantOfShape", rw.op("ShapeValue", elements=length), value=one)
     count = rw.op("CumSum", ones, rw.const(np.array(0, np.int64)), exclusive=1)
