@@ -188,6 +188,8 @@ class Tracer:
         low: float = 0
         high: float = 0
         for monomial, coefficient in shifted.items():
+            if coefficient == 0:  # shares that cancel; times an infinite reach they would be no number
+                continue
             if any(self.atoms[atom].low == -inf for atom in monomial):
                 return -inf, inf
             spans = [self.atoms[atom].high - self.atoms[atom].low for atom in monomial]

@@ -345,3 +345,12 @@ def test_the_symbols_of_a_computed_size() -> None:
     tracer = Tracer()
     a, b, c = (tracer.symbol(name, 1, 100, 5) for name in "abc")
     assert tracer.symbols_of(terms_of(minimum(a * 3, b) // 2 + 1)) == {"a", "b"} and c
+
+
+def test_products_that_cancel_or_are_of_one_value_have_bounds() -> None:
+    tracer = Tracer()
+    a, b, c = (tracer.symbol(name, 1, 2**40, size) for name, size in (("a", 5), ("b", 7), ("c", 11)))
+    x, y = ((b - 1) // 2 - 1) // 2, ((c - 1) // 2 - 1) // 2  # at least -1, so that the shares of a, x and y cancel
+    size = -4 * a * (x + 1) * (y + 1)
+    assert tracer.upper_bounds([size, size // 64 + 1, a * b], 2**40) == [0, inf, inf]
+    assert a == 5 and tracer.upper_bounds([(a - 5) * b + 3, a], 2**40) == [3, 5]
