@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from atcpy.ir import Node, Rewriter, Value
+from atcpy.ir.symbolic import is_symbolic, maximum
 from atcpy.ops.core.reference import known_constant
 from atcpy.ops.core.shape_values import integers
 from atcpy.ops.move.slice import AXES, ENDS, STARTS, STEPS, Extent, extent
@@ -46,6 +47,8 @@ def joined(first: Cut, second: Cut) -> Cut:
 
 
 def _within(outer: Extent, inner: Extent) -> Extent:
+    if is_symbolic(inner.count):  # where it begins does not matter if nothing is taken
+        return Extent(outer.start + inner.start * outer.step, outer.step * inner.step, inner.count)
     start = outer.start + inner.start * outer.step if inner.count else 0
     return Extent(start, outer.step * inner.step if inner.count > 1 else 1, inner.count)
 
@@ -69,6 +72,8 @@ def insert_flip(rw: Rewriter, x: Value, axis: int) -> Value:
 
 def _end(part: Extent) -> int:
     """The bound behind the last index, as ONNX counts: what lies before the first index is far below zero."""
+    if is_symbolic(part.count) and part.step > 0:
+        return part.start + maximum(0, (part.count - 1) * part.step + 1)
     if not part.count:
         return part.start
     end = part.start + (part.count - 1) * part.step + (1 if part.step > 0 else -1)

@@ -120,6 +120,25 @@ rows of a table, as long as all that came
         n = Shape<start=1>(x) k = Shape<start=1>(past) t = Add(n, k) a = Slice(m, k, t, zero)
         z = Slice(a, zero, t, one) }
     1x3, 1x4; 1x1, 1x7; 1x7, 1x0; 1x60, 1x9
+rows that are rolled
+    (float[b,h,w,4] x) => (float[b,h,w,4] z) <int64[1] n={3}, int64[1] end={9223372036854775807}, int64[1] zero={0},
+        int64[1] axis={1}> { p = Slice(x, n, end, axis) q = Slice(x, zero, n, axis) z = Concat<axis=1>(p, q) }
+    2x7x5x4; 1x9x2x4; 1x3x2x4; 2x2x1x4; 1x0x2x4
+halves in another order
+    (float[b,s,8] x) => (float[b,s,8] z) <int64[1] zero={0}, int64[1] two={2}, int64[1] end={9223372036854775807},
+        int64[1] axis={1}> { n = Shape<start=1,end=2>(x) h = Div(n, two) p = Slice(x, zero, h, axis)
+        q = Slice(x, h, end, axis) z = Concat<axis=1>(q, p) }
+    2x7x8; 1x8x8; 1x1x8; 2x2x8
+slices of slices up to computed bounds
+    (float[b,s] x, float[b,t] y) => (float[b,u] z) <int64[1] zero={0}, int64[1] one={1},
+        int64[1] end={9223372036854775807}, int64[1] step={2}> { n = Shape<start=1>(y) p = Slice(x, zero, n, one)
+        q = Slice(p, one, end, one, step) r = Slice(q, one, end, one) z = Neg(r) }
+    2x9, 2x7; 2x5, 2x9; 1x3, 1x2; 1x1, 1x1; 2x6, 2x4
+expanded twice
+    (float[1,1,4] x, float[b,s] y) => (float[b,s,4] z) <int64[1] four={4}, int64[1] one={1}> {
+        n = Shape(y) t = Concat<axis=0>(n, four) m = Shape<end=1>(y) u = Concat<axis=0>(m, one, four)
+        p = Expand(x, u) z = Expand(p, t) }
+    1x1x4, 2x5; 1x1x4, 1x1; 1x1x4, 3x1; 1x1x4, 0x2
 lengths that are equal or 1
     (float[b,s] x, float[b,t] y) => (float[b,u] z) { z = Add(x, y) }
     2x5, 2x5; 2x5, 2x1; 2x1, 2x5; 1x1, 1x1; 0x5, 0x5

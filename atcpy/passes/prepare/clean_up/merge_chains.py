@@ -96,8 +96,8 @@ class ExpandExpand(Fusion, switch="ExpandExpandFusionPass", phase=Phase.MERGE):
             yield Reject("shape-unknown", m.node("outer").name)
 
     def replacement(self, m: Match, rw: Rewriter) -> Value:
-        shape = np.array(m.node("outer").output.desc.static_shape, np.int64)
-        return rw.op("Expand", m["x"], rw.const(shape, name=f"{m.root.name}_shape"))
+        shape = m.node("outer").output.desc.static_shape
+        return rw.op("Expand", m["x"], rw.const(list(shape), name=f"{m.root.name}_shape"))
 
 
 class ReduceReduce(Fusion, switch="ReduceReduceFusionPass", phase=Phase.MERGE):

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-import numpy as np
-
 from atcpy.ir import Graph, Node, PassRecord, Reject, Value
 from atcpy.ir.symbolic import same
 from atcpy.ops.core.reference import has_few_elements
@@ -42,9 +40,7 @@ def split_slices(graph: Graph, record: PassRecord, options: PrepareOptions) -> N
         rejects = [] if is_partition else [Reject("not-a-partition", nodes[0].name)]
         rw = finisher.match(*nodes, rejects=rejects, anchor=found[0][2])
         if rw is not None:
-            sizes = rw.const(
-                np.array([end - start for start, end, _ in pieces], np.int64), name=f"{nodes[0].name}_sizes"
-            )
+            sizes = rw.const([end - start for start, end, _ in pieces], name=f"{nodes[0].name}_sizes")
             parts = rw.ops("Split", value, sizes, outputs=len(nodes), axis=axis)
             finisher.finish(rw, zip((node.output for node in nodes), parts, strict=True), nodes)
 
@@ -62,5 +58,5 @@ def _piece(node: Node) -> tuple[int, int, int] | None:
 
 
 def _is_partition(pieces: Sequence[_Piece], size: object) -> bool:
-    gapless = all(before[1] == after[0] for before, after in pairwise(pieces))
-    return gapless and pieces[0][0] == 0 and pieces[-1][1] == size
+    gapless = all(same(before[1], after[0]) for before, after in pairwise(pieces))
+    return gapless and same(pieces[0][0], 0) and same(pieces[-1][1], size)

@@ -16,6 +16,7 @@ import numpy as np
 
 from atcpy.ir import Graph, Match, Node, PassRecord, Reject, Rewriter, Value
 from atcpy.ir.pattern import const, op, var
+from atcpy.ir.symbolic import is_symbolic
 from atcpy.ir.tensor import Array
 from atcpy.ops.core.shape_values import product
 from atcpy.options import PrepareOptions
@@ -90,7 +91,7 @@ def _order_of_parts(node: Node, split: Node) -> Array | None:
     moved = product(shape[axis + 1 :])
     if split.int_attr("axis", 0) % len(shape) != axis or (isinstance(moved, int) and moved < MIN_CONTIGUOUS):
         return None
-    numbers = [size for size in sizes if isinstance(size, int)]
+    numbers = [size for size in sizes if isinstance(size, int) and not is_symbolic(size)]
     if len(numbers) < len(split.outputs) or sum(numbers) > LONGEST_ORDER:
         return None
     begins = np.cumsum([0, *numbers])
