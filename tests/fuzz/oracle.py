@@ -38,6 +38,8 @@ _EXACT = frozenset({
     "Reshape", "Unsqueeze", "Flatten", "Concat", "Slice", "Gather", "Expand", "Pad", "MaxPool", "ReduceMax",
     "ReduceMin", "ThresholdedRelu", "CastLike", "Shape", "Squeeze", "ConstantOfShape", "Split", "TopK",
 })  # fmt: skip
+# Of 0 and -0 none is the larger: either may be the result.
+_EXTREMES = frozenset({"Max", "Min", "ReduceMax", "ReduceMin", "MaxPool", "GlobalMaxPool"})
 # Sums of many terms: the error is relative to the terms, not to the result.
 _SUMS = frozenset({
     "ReduceSum", "ReduceMean", "ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceLogSum", "ReduceLogSumExp",
@@ -121,6 +123,8 @@ class Oracle:
         if node.op_type == "ReduceL2":  # intermediate squares may overflow
             with_squares = [np.where(np.abs(y) ** 2 > _largest(dtype.numpy), np.inf, y) for y in results]
             results = [results[0], *with_squares[1:-1], results[-1]]
+        if dtype.is_float and node.op_type in _EXTREMES:
+            return _of_either_sign(results, np.max(np.abs(results), axis=0) == 0)
         return _with_zeros(results) if dtype.is_float and node.op_type not in _EXACT else results
 
     def _off(self, x: Array, dtype: DType, index: int, beside: Sequence[Array] = ()) -> Array:
@@ -183,9 +187,10 @@ def _straddling(samples: Samples) -> Array:
 
 def _with_zeros(samples: Samples) -> Samples:
     """Where 0 lies between the samples, set two of them to 0 and −0."""
-    if samples[0].dtype.kind != "f":
-        return samples
-    zero = _straddling(samples)
+    return samples if samples[0].dtype.kind != "f" else _of_either_sign(samples, _straddling(samples))
+
+
+def _of_either_sign(samples: Samples, zero: Array) -> Samples:
     return [*samples[:3], np.where(zero, 0.0, samples[3]), np.where(zero, -0.0, samples[4]), *samples[5:]]
 
 

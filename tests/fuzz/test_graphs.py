@@ -57,6 +57,19 @@ def test_undefined_integers_are_not_compared() -> None:
     np.testing.assert_array_equal(wrong, [True, False])
 
 
+def test_the_larger_of_0_and_minus_0_may_be_either() -> None:
+    x, y = Value("x", DType.FLOAT32, (2,)), Value("y", DType.FLOAT32, ())
+    nodes = [
+        helper.make_node("ReduceMax", ["x"], ["m"], name="max", keepdims=0),
+        helper.make_node("Reciprocal", ["m"], ["y"], name="op"),
+    ]
+    for numbers, infinite in (([0.0, -0.0], True), ([1.0, -0.0], False)):
+        case = Case(make_model(nodes, [x], [y], []), {"x": np.array(numbers, np.float32)})
+        for result in (np.inf, -np.inf):
+            _, wrong = Oracle(case).compare("y", np.float32(result).reshape(()))
+            assert wrong.any() != infinite
+
+
 def test_a_small_error_is_detected() -> None:
     samples = Oracle(two_nodes("Exp", [1, 2])).values["y"]
     right = samples[0].astype(np.float32)
