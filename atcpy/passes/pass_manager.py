@@ -65,14 +65,8 @@ class PassManager:
         return options.level >= entry.level and options.switches.enabled(entry.name, required=entry.required)
 
     def _options_of(self, entry: Pass) -> _StageOptions:
-        options = self.options
-        of_stage: dict[Stage, _StageOptions] = {
-            Stage.PREPARE: options.prepare,
-            Stage.SPLIT: options.split,
-            Stage.OPTIMIZE: options.optimize,
-            Stage.COMPILE: options.compile,
-        }
-        return of_stage[entry.stage]
+        options: _StageOptions = getattr(self.options, entry.stage.value)  # asked of every pass of every graph
+        return options
 
     def _run(self, run: _PassRun, graph: Graph, argument: object) -> int:
         """Run a pass, perhaps once more, and return how often it applied. Matches that were left alone before are tried

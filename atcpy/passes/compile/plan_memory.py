@@ -85,7 +85,12 @@ def _best_order(blocks: Sequence[Block], bound: int) -> _Placement:
     best, order = min(trials, key=lambda item: item[0].size)
     rounds = min(MAX_COMPARISONS // pairs, MAX_ROUNDS_A_BLOCK * len(blocks))
     latest = best
+    seen: set[tuple[int, ...]] = set()  # an order that comes again brings nothing new
     for number in range(rounds):
+        identity = tuple(map(id, order))
+        if identity in seen:
+            break
+        seen.add(identity)
         if best.size <= bound * (1 if number < MAX_ROUNDS_TO_THE_BOUND else GOOD_ENOUGH):
             break
         ends = [offset + block.nbytes for offset, block in zip(latest.offsets, blocks, strict=True)]
