@@ -32,12 +32,13 @@ class PassManager:
     passes: PassSet = field(default_factory=built_in_passes)
     deadline: Deadline = field(default_factory=Deadline)
     observe: Callable[[str, Graph, Moment], None] | None = None
+    _selected: dict[tuple[Phase, ...], list[Pass]] = field(default_factory=dict, init=False)  # what runs, by phases
 
     def run(self, graph: Graph, *phases: Phase, argument: object = None) -> None:
         """Run the passes of these phases of one stage on a graph, or on a piece of it; then those that repeat, as long
         as another pass has changed the graph since. Passes get the options of their stage, or `argument` instead.
         """
-        runs = [_PassRun(entry) for entry in self.passes if entry.phase in phases and self._is_on(entry)]
+        runs = [_PassRun(entry) for entry in self._select(phases)]
         changes = 0  # of the graph, by all passes so far
         for number in range(MAX_ROUNDS):
             before = changes
@@ -59,6 +60,13 @@ class PassManager:
                 # A branch that is never taken with these shapes may be one that does not fit.
                 if error.code != "EZ8888":
                     raise
+
+    def _select(self, phases: tuple[Phase, ...]) -> list[Pass]:
+        found = self._selected.get(phases)  # many pieces are run through the same phases
+        if found is None:
+            found = [entry for entry in self.passes if entry.phase in phases and self._is_on(entry)]
+            self._selected[phases] = found
+        return found
 
     def _is_on(self, entry: Pass) -> bool:
         options = self._options_of(entry)
