@@ -22,18 +22,19 @@ class Cases:
         self._tried: list[Case] = []
         self._rules: set[Question] = set()  # what must be so, or the model is wrong
         self._refused: list[Case] = []
-        self._add((None, case) for case in _special_dims(general))
+        for case, rank in _special_dims(general):
+            self._add([(None, case)], rank)
         self.add_beyond(general)
 
     def add_beyond(self, symbols: Symbols) -> None:
         """Add the cases beyond the guards of a trace."""
         self._add(symbols.beyond())
 
-    def _add(self, cases: Iterable[tuple[Question | None, Case]]) -> None:
+    def _add(self, cases: Iterable[tuple[Question | None, Case]], least_rank: int = 0) -> None:
         for question, case in cases:
             empty = [name for name in self._general.open_dims if case.fixed.get(name) == 0]
             # One empty dim is as good as any other size; what follows from it is rare.
-            rank = max(len(empty) - (question is None), 0)
+            rank = max(len(empty) - (question is None), least_rank)
             heapq.heappush(self._pending, (rank, self._count, question, case))
             self._count += 1
 
@@ -57,8 +58,11 @@ class Cases:
             self._rules.add(question)
 
 
-def _special_dims(symbols: Symbols) -> list[Case]:
-    """Dims of size 1, and empty ones, where they may be so small: a few of them at a time."""
+def _special_dims(symbols: Symbols) -> list[tuple[Case, int]]:
+    """Dims of size 1, and empty ones, where they may be so small: a few of them at a time. Last, by their rank, come
+    empty batches, and sizes that do not keep the equations of the general plan.
+    """
+    batches = {source.name for source in symbols.sources if source.index == 0}
     dims = list(symbols.open_dims)
     choices: list[Sequence[int | None]] = [
         (None, *(size for size in (1, 0) if low <= size <= high)) for low, high in symbols.open_dims.values()
@@ -74,7 +78,8 @@ def _special_dims(symbols: Symbols) -> list[Case]:
     for sizes in filter(None, found):
         whole = symbols.complete(sizes)
         if whole is not None:  # dims that equal one of 0 are 0, too
-            cases.append(Case({**sizes, **{dim: 0 for dim in dims if whole[dim] == 0}}, whole))
+            fixed = {**sizes, **{dim: 0 for dim in dims if whole[dim] == 0}}
+            cases.append((Case(fixed, whole), int(any(fixed.get(dim) == 0 for dim in batches))))
         if whole is None or symbols.equations:  # what equals a size may be anything beside one of 1, which is broadcast
-            cases.append(Case(sizes, plain))
+            cases.append((Case(sizes, plain), 2))
     return cases

@@ -59,6 +59,7 @@ _CAPACITY = Variable("capacity", DType.UINT8, (-1,))  # of states; only its size
 _MAX_EQUATIONS = 8
 _MAX_SPECIAL_NODES = 8000  # of all that a graph is traced for beside the general plan
 _MIN_ATTEMPTS, _MAX_ATTEMPTS = 4, 48  # to find variants
+_MAX_FAILURES = 16  # one after the other: what is tried last is the least frequent
 MAX_VARIANTS = 16
 
 
@@ -242,20 +243,22 @@ def _plan_variants(graph: Graph, context: _Context, use: _Use) -> list[_Trace]:
     traces = [general]
     cases = Cases(general.symbols)
     attempts = max(min(_MAX_SPECIAL_NODES // max(len(graph), 1), _MAX_ATTEMPTS), _MIN_ATTEMPTS)
+    failures = 0
     for question, case in cases:
-        if not attempts or len(traces) >= MAX_VARIANTS:
+        if not attempts or failures == _MAX_FAILURES or len(traces) >= MAX_VARIANTS:
             break
         if use.has_states and 0 in case.fixed.values():
             continue
         if any(other.symbols.serve(case.sizes) for other in traces):
             continue
-        attempts -= 1
+        attempts, failures = attempts - 1, failures + 1
         before = context.weights.size()
         try:
             special = trace(case, broken=question)
             if question is None or special.symbols.serve(case.sizes):
                 traces.append(special)
                 cases.add_beyond(special.symbols)
+                failures = 0
             else:
                 context.weights.shrink(before)
         except Untraceable as untraceable:

@@ -407,3 +407,30 @@ def test_a_size_may_have_another_formula_where_a_guard_makes_both_equal() -> Non
     session = InferenceSession(package(text, {"debug": True}), threads=1)
     x = np.arange(8 * 8 * 3 * 8, dtype=np.float32).reshape(8, 8, 3, 8)
     np.testing.assert_array_equal(session.run(None, {"x": x})[0], x.reshape(8, 4, 2, 3, 8))
+
+
+def test_the_first_run_of_a_decoder_is_planned_for_one_sequence() -> None:
+    """Caches that are empty, and a batch of 1: that is how each text begins."""
+    text = """g (float[b,s,8] x, float[b,p,8] past_k, float[b,p,8] past_v, float[b,t] mask)
+        => (float[b,s,8] y, float[b,t,8] k, float[b,t,8] v)
+        <float[8,8] wq, float[8,8] wk, float[8,8] wv, int64[1] one = {1}> {
+        q = MatMul(x, wq) nk = MatMul(x, wk) nv = MatMul(x, wv)
+        k = Concat<axis=1>(past_k, nk) v = Concat<axis=1>(past_v, nv)
+        kt = Transpose<perm=[0,2,1]>(k) s0 = MatMul(q, kt) m = Unsqueeze(mask, one) s1 = Add(s0, m)
+        a = Softmax(s1) y = MatMul(a, v) }"""
+    built = model(text)
+    session, oracle = (
+        InferenceSession(package(text), threads=1),
+        onnxruntime.InferenceSession(built.SerializeToString()),
+    )
+    rng = np.random.default_rng(0)
+    for batch, past, new in ((1, 0, 5), (1, 0, 1), (1, 5, 1), (1, 6, 2), (2, 0, 3), (3, 4, 1)):
+        feeds = {
+            "x": rng.standard_normal((batch, new, 8)).astype(np.float32),
+            "past_k": rng.standard_normal((batch, past, 8)).astype(np.float32),
+            "past_v": rng.standard_normal((batch, past, 8)).astype(np.float32),
+            "mask": rng.standard_normal((batch, past + new)).astype(np.float32),
+        }
+        for actual, expected in zip(session.run(None, feeds), oracle.run(None, feeds), strict=True):
+            np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-6)
+    assert session.shape_cache is not None and session.shape_cache.misses == 0
