@@ -191,14 +191,15 @@ def test_random_models_agree_with_onnxruntime(seed: int) -> None:
 @pytest.mark.parametrize(
     ("body", "families"),
     [
-        ("w = Neg(v)", ["strided_copy", "loop", "unary"]),  # written over the old value
+        ("w = Neg(v)", ["strided_copy", "loop", "unary"]),
+        ("w = Add(v, v)", ["strided_copy", "loop", "binary", "strided_copy"]),
         ("p = Exp(v) w = Transpose<perm=[1,0]>(v)", ["strided_copy", "loop", "strided_copy", "strided_copy"]),
         (
             "p = Exp(v) t = Transpose<perm=[1,0]>(p) w = Exp(t)",
             ["strided_copy", "loop", "unary", "strided_copy", "unary"],
         ),
     ],
-    ids=["in place", "read by a kernel that cannot overwrite it", "written after the last read"],
+    ids=["in place", "read twice", "read by a kernel that cannot overwrite it", "written after the last read"],
 )
 def test_carried_values_are_copied_only_where_they_have_to_be(body: str, families: list[str]) -> None:
     text = (

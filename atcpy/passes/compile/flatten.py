@@ -155,9 +155,10 @@ class _Flattening:
             return False
         launch = body[written]
         if written == read:
+            reads = sum(1 for value in launch.call.src if value is not None and self.root(value) is old)
             if copies_whole(launch):
                 del body[written]
-            elif not any(self.root(source) is old for source in overwritten(launch, result)):
+            elif reads > 1 or not any(self.root(source) is old for source in overwritten(launch, result)):
                 return False
         self.roots[own] = old
         return True
