@@ -32,13 +32,14 @@ class PassManager:
     passes: PassSet = field(default_factory=built_in_passes)
     deadline: Deadline = field(default_factory=Deadline)
     observe: Callable[[str, Graph, Moment], None] | None = None
-    _selected: dict[tuple[Phase, ...], list[Pass]] = field(default_factory=dict, init=False)  # what runs, by phases
+    # What runs, and with which options, by phases.
+    _selected: dict[tuple[Phase, ...], list[tuple[Pass, _StageOptions]]] = field(default_factory=dict, init=False)
 
     def run(self, graph: Graph, *phases: Phase, argument: object = None) -> None:
         """Run the passes of these phases of one stage on a graph, or on a piece of it; then those that repeat, as long
         as another pass has changed the graph since. Passes get the options of their stage, or `argument` instead.
         """
-        runs = [_PassRun(entry) for entry in self._select(phases)]
+        runs = [_PassRun(entry, options) for entry, options in self._select(phases)]
         changes = 0  # of the graph, by all passes so far
         for number in range(MAX_ROUNDS):
             before = changes
@@ -61,26 +62,26 @@ class PassManager:
                 if error.code != "EZ8888":
                     raise
 
-    def _select(self, phases: tuple[Phase, ...]) -> list[Pass]:
+    def _select(self, phases: tuple[Phase, ...]) -> list[tuple[Pass, _StageOptions]]:
         found = self._selected.get(phases)  # many pieces are run through the same phases
         if found is None:
-            found = [entry for entry in self.passes if entry.phase in phases and self._is_on(entry)]
-            self._selected[phases] = found
+            candidates = [(entry, self._options_of(entry.stage)) for entry in self.passes if entry.phase in phases]
+            found = self._selected[phases] = [
+                (entry, options)
+                for entry, options in candidates
+                if options.level >= entry.level and options.switches.enabled(entry.name, required=entry.required)
+            ]
         return found
 
-    def _is_on(self, entry: Pass) -> bool:
-        options = self._options_of(entry)
-        return options.level >= entry.level and options.switches.enabled(entry.name, required=entry.required)
-
-    def _options_of(self, entry: Pass) -> _StageOptions:
-        options: _StageOptions = getattr(self.options, entry.stage.value)  # asked of every pass of every graph
+    def _options_of(self, stage: Stage) -> _StageOptions:
+        options: _StageOptions = getattr(self.options, stage.value)
         return options
 
     def _run(self, run: _PassRun, graph: Graph, argument: object) -> int:
         """Run a pass, perhaps once more, and return how often it applied. Matches that were left alone before are tried
         again, and counted once.
         """
-        entry, options = run.entry, self._options_of(run.entry)
+        entry, options = run.entry, run.options
         record = graph.decisions.begin(entry.name, entry.stage.value)
         record.deadline, record.limit = self.deadline, options.switches.limits.get(entry.name)
         record.matched -= run.unapplied
@@ -111,6 +112,7 @@ class _PassRun:
     """A pass and what it noted on this graph."""
 
     entry: Pass
+    options: _StageOptions
     seen: int = 0  # changes of the graph when it ran last
     unapplied: int = 0  # matches that it rejected when it ran last
     rejects: int = 0  # why: as many of the last ones in the record
