@@ -434,3 +434,27 @@ def test_the_first_run_of_a_decoder_is_planned_for_one_sequence() -> None:
         for actual, expected in zip(session.run(None, feeds), oracle.run(None, feeds), strict=True):
             np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-6)
     assert session.shape_cache is not None and session.shape_cache.misses == 0
+
+
+@pytest.mark.parametrize(
+    ("node", "axes"),
+    [
+        ("ReduceMin(x, a)", [[0], [1], [2], [-1]]),
+        ("ReduceSum<keepdims=0>(x, a)", [[0], [2], [-3]]),
+        ("Unsqueeze(x, a)", [[0], [3], [-1]]),
+    ],
+)
+def test_axes_that_are_inputs_are_those_of_each_run(node: str, axes: list[list[int]]) -> None:
+    """Axes are numbers: a plan with a symbol for one took it for none of the dims."""
+    text = f"g (float[n,2,2] x, int64[1] a) => (float y) {{ y = {node} }}"
+    built = model(text)
+    built.graph.output[0].type.tensor_type.ClearField("shape")
+    compiled, _ = compile_model(built, convert_options({}))
+    session = InferenceSession(writer.to_bytes(compiled), threads=1)
+    oracle = onnxruntime.InferenceSession(built.SerializeToString())
+    x = np.random.default_rng(0).standard_normal((3, 2, 2)).astype(np.float32)
+    for axis in axes:
+        feeds = {"x": x, "a": np.array(axis)}
+        actual, expected = session.run(None, feeds)[0], oracle.run(None, feeds)[0]
+        assert actual.shape == expected.shape
+        np.testing.assert_allclose(actual, expected, rtol=1e-6)

@@ -19,7 +19,7 @@ def normal_axis(node: Node, axis: int, rank: int, *, name: str = "axis", inclusi
     """
     if not -rank <= axis < rank + inclusive:
         raise ModelInvalid("E13014", where=node, what=f"{name} = {axis} is outside a tensor of rank {rank}")
-    return axis + rank if axis < 0 else axis
+    return int(axis + rank if axis < 0 else axis)  # a number: sets of axes know nothing of symbols
 
 
 def around_axis(shape: StaticShape, axis: int) -> dict[str, ParamValue]:
