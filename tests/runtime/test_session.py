@@ -187,3 +187,20 @@ def test_the_profile_times_every_kind_of_step() -> None:
     runs = {item.task.op_type: item.runs for item in session.profile(feeds)}
     assert runs == {"Exp": 1, "Mul": 3, "Cast": 1, "Neg": 1} | runs
     assert session.profile(feeds)[0].seconds > 0
+
+
+def test_feeds_are_checked_after_others_of_their_shapes_did_fit() -> None:
+    session = InferenceSession(package("g (float[n,2] x, float[n,2] u) => (float[n,2] y) { y = Add(x, u) }"))
+    good = np.ones((3, 2), np.float32)
+    for _ in range(2):
+        assert session.run(None, {"x": good, "u": good})[0].tolist() == [[2, 2]] * 3
+    for feeds in (
+        {"x": good, "u": good.astype(np.float64)},
+        {"x": good, "u": good[:2]},
+        {"x": good, "v": good},
+        {"x": good},
+        {"x": good, "u": good, "v": good},
+    ):
+        with pytest.raises(UsageError):
+            session.run(None, feeds)
+    assert session.run(None, {"x": good, "u": np.ones((2, 3), np.float32).T})[0].tolist() == [[2, 2]] * 3
