@@ -17,6 +17,7 @@ from atcpy.ir.shape import Dim, StaticShape
 from atcpy.ops import find_opdef
 from atcpy.ops.core.axes import normal_axis, unnamed_dim
 from atcpy.ops.core.infer import KnownValues, infer_node
+from atcpy.ops.core.plan_loop import is_true
 from atcpy.ops.core.shape_values import UNNAMED
 
 # Infers and folds a body whose Data nodes have their types.
@@ -132,17 +133,13 @@ def _trip_count(node: Node, body: Graph, known: KnownValues) -> Dim:
     again = body.outputs[0]
     while again.producer.op_type == "Identity":
         again = again.producer.operand(0)
-    goes_on = _is_true(again) or again is formal_inputs(body)[1].output
-    if elements is None or len(elements) != 1 or not goes_on or not (condition is None or _is_true(condition)):
+    goes_on = is_true(again) or again is formal_inputs(body)[1].output
+    if elements is None or len(elements) != 1 or not goes_on or not (condition is None or is_true(condition)):
         return unnamed_dim(node, 0)
     [count] = elements
     if isinstance(count, int):
         return max(count, 0)
     return unnamed_dim(node, 0) if count == UNNAMED or count.name.startswith("(") else count
-
-
-def _is_true(value: Value) -> bool:
-    return value.tensor is not None and value.array.size == 1 and bool(value.array.item())
 
 
 def _types_of_all_iterations(

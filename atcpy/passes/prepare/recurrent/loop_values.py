@@ -13,6 +13,7 @@ from atcpy.ir.shape import Dim
 from atcpy.ir.tensor import Array
 from atcpy.ops import Trait, coefficients_of, has_trait
 from atcpy.ops.core.infer import KnownValues
+from atcpy.ops.core.plan_loop import is_true
 from atcpy.ops.core.shape_values import UNNAMED, add, sub
 
 MAX_DEPTH: Final = 20  # nodes from an index to its induction variable
@@ -114,7 +115,7 @@ class LoopBody:
         if self.node.op_type == "Scan":
             return True
         condition = self.node.input(1)
-        is_entered = condition is None or _is_true(condition)
+        is_entered = condition is None or is_true(plain(condition))
         goes_on = self.condition_out is self.condition_in or self._is_true_inside()
         return self.limit is not None and is_entered and goes_on
 
@@ -217,8 +218,3 @@ class LoopBody:
     def counters(self) -> Iterator[Carried]:
         """Yield the carried values that grow by a constant."""
         yield from (state for state in self.carried if self.step(state) is not None)
-
-
-def _is_true(value: Value) -> bool:
-    value = plain(value)
-    return value.tensor is not None and value.array.size == 1 and bool(value.array.item())
