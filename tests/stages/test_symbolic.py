@@ -458,3 +458,19 @@ def test_axes_that_are_inputs_are_those_of_each_run(node: str, axes: list[list[i
         actual, expected = session.run(None, feeds)[0], oracle.run(None, feeds)[0]
         assert actual.shape == expected.shape
         np.testing.assert_allclose(actual, expected, rtol=1e-6)
+
+
+def test_axes_keep_their_type_where_dims_change_places() -> None:
+    """The bounds and axes of a Slice have one type, which a Slice of the transposed input must have, too."""
+    text = """g (float[2,3,4,5] x, int32[1] begin) => (float[a,b,c,d] y)
+        <int32[1] end = {2147483647}, int32[1] axis = {3}> {
+        t = Transpose<perm=[0,2,3,1]>(x) e = Exp(t) s = Slice(e, begin, end, axis) y = Transpose<perm=[0,3,1,2]>(s) }"""
+    built = model(text)
+    session, oracle = (
+        InferenceSession(package(text), threads=1),
+        onnxruntime.InferenceSession(built.SerializeToString()),
+    )
+    x = np.random.default_rng(0).standard_normal((2, 3, 4, 5)).astype(np.float32)
+    for begin in (0, 1, 2):
+        feeds = {"x": x, "begin": np.array([begin], np.int32)}
+        np.testing.assert_allclose(session.run(None, feeds)[0], oracle.run(None, feeds)[0], rtol=1e-5)

@@ -44,13 +44,15 @@ def permute_axes_input(index: int, counted_at: int | None = None) -> Permute:
     """
 
     def rule(node: Node, perm: Perm) -> Permuted | None:
-        axes = integers(known_constant(node.input(index)))
-        if axes is None and node.input(index) is None and counted_at is not None:
-            numbers = integers(known_constant(node.input(counted_at)))
+        source = node.input(index)
+        axes = integers(known_constant(source))
+        if source is None and counted_at is not None:
+            source = node.input(counted_at)
+            numbers = integers(known_constant(source))
             axes = None if numbers is None else tuple(range(len(numbers)))
-        if axes is None:
+        if axes is None or source is None:
             return None
         to = inverse(perm)
-        return Permuted({}, {index: np.array([to[axis % len(perm)] for axis in axes], np.int64)})
+        return Permuted({}, {index: np.array([to[axis % len(perm)] for axis in axes], source.desc.dtype.numpy)})
 
     return rule

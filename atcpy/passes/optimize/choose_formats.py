@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from atcpy.formats import find_format
 from atcpy.ir import ND, Engine, Format, Graph, Node, PassRecord, Reject, TensorDesc, Value, erase_dead
-from atcpy.ops import Layout, find_opdef
+from atcpy.ops import Layout, find_opdef, makes_nothing
 from atcpy.options import OptimizeOptions
 from atcpy.passes.base import graph_pass
 from atcpy.passes.phase import Phase
@@ -52,7 +52,7 @@ def choose_formats(graph: Graph, record: PassRecord, options: OptimizeOptions) -
 def _layout_of(node: Node, record: PassRecord) -> Layout:
     plain = Layout((), ())
     opdef = find_opdef(node)
-    if opdef is None or opdef.layout is None or node.engine is Engine.HOST_CPU:
+    if opdef is None or opdef.layout is None or node.engine is Engine.HOST_CPU or makes_nothing(node):
         return plain
     record.matched += 1
     at_hand = tuple(ND if value is None else value.desc.format for value in node.inputs)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from atcpy.ir import FormatKind
-from atcpy.options import convert_options
+from atcpy.ir import NC1HWC0, DType, Engine, FormatKind, Graph, PassRecord, Tensor, TensorDesc
+from atcpy.options import OptimizeOptions, convert_options
+from atcpy.passes.optimize.choose_formats import choose_formats, stored
 from atcpy.stages.pipeline import compile_model
 from tests.models_in_text import model
 
@@ -58,3 +60,22 @@ def test_a_constant_is_stored_as_its_kernel_reads_it(text: str, kinds: list[str]
     found = {weight.desc.format.kind for weight in compiled.weights if weight.name.startswith("w")}
     plain = {kind for kind in found if kind in (FormatKind.ND, FormatKind.NCHW)}
     assert sorted("NCHW" if kind in plain else kind.name for kind in found) == kinds
+
+
+@pytest.mark.parametrize(("rows", "form"), [(0, "NCHW"), (2, "NC1HWC0")])
+def test_an_empty_result_asks_for_no_layout(rows: int, form: str) -> None:
+    """The end of a Slice need not be a constant where it takes nothing: the layout would ask for the number."""
+    graph = Graph("g")
+    x = graph.append("Data", (), {"index": 0}, name="x").output
+    x.desc = stored(TensorDesc.plain(DType.FLOAT32, (4, 32, 8, 8)), NC1HWC0)
+    zero = graph.add_const(Tensor.of(np.zeros(1, np.int64)), "zero")
+    if rows:
+        end = graph.add_const(Tensor.of(np.full(1, rows)), "end")
+    else:
+        end = graph.append("Data", (), {"index": 1}, name="end").output
+        end.desc = TensorDesc.plain(DType.INT64, (1,))
+    node = graph.append("Slice", [x, zero, end, zero], name="s")
+    node.output.desc, node.engine = TensorDesc.plain(DType.FLOAT32, (rows, 32, 8, 8)), Engine.VECTOR
+    graph.append("NetOutput", [node.output], name="out", outputs=())
+    choose_formats(graph, PassRecord("FormatRefreshPass", "optimize"), OptimizeOptions())
+    assert node.output.desc.format.kind.name == form
