@@ -40,6 +40,24 @@ def flatten(graph: Graph) -> FlatGraph:
 
 
 @dataclass(frozen=True, slots=True)
+class _Accesses:
+    """Where the launches of a body write and read the memory of each value that owns some, and which copies need not
+    run, for source and destination are one.
+    """
+
+    body: list[Launch]
+    first_write: dict[Value, int]
+    last_read: dict[Value, int]
+    needless: set[int]
+
+    def merge(self, own: Value, old: Value) -> None:
+        """Note that `own` has the memory of `old` from now on."""
+        for index, choose in ((self.first_write, min), (self.last_read, max)):
+            if own in index:
+                index[old] = choose(index[own], index.get(old, index[own]))
+
+
+@dataclass(frozen=True, slots=True)
 class _Flattening:
     """`roots` maps a value to another whose memory it has, which may have that of a third."""
 
@@ -131,40 +149,49 @@ class _Flattening:
     def _launch_iterations(self, loop: PlanLoop) -> list[Launch]:
         node = loop.node
         body = self.launches(loop.body)
+        accesses = self._accesses(body)
         copies: list[Launch] = []
         for carried in loop.carried:
             if carried.is_kept:
                 continue
             result, target = loop.body.outputs[carried.result], node.operand(carried.operand)
-            if not self._coalesce(body, result, target):
+            if not self._coalesce(accesses, result, target):
                 copies.append(Launch(node, copy_bytes(result, self.root(target))))
+        body = [launch for number, launch in enumerate(body) if number not in accesses.needless]
         condition = node.operand(1) if loop.has_condition else None
         begin = KernelCall("loop", (loop.trip_count, condition), (loop.counter,), {"trip_count": loop.known_count})
         # What an iteration reads before it writes it, the next one reads again: it lives until the last.
         read_first = dict.fromkeys(self._read_first([Launch(node, begin), *body, *copies]))
         return [Launch(node, begin), *body, *copies, _border(node, Border.END, tuple(read_first))]
 
-    def _coalesce(self, body: list[Launch], result: Value, target: Value) -> bool:
+    def _accesses(self, body: list[Launch]) -> _Accesses:
+        accesses = _Accesses(body, {}, {}, set())
+        for number, launch in enumerate(body):
+            for value in launch.call.dst:
+                accesses.first_write.setdefault(self.root(value), number)
+            for source in launch.call.src:
+                if source is not None:
+                    accesses.last_read[self.root(source)] = number
+        return accesses
+
+    def _coalesce(self, accesses: _Accesses, result: Value, target: Value) -> bool:
         """Let a result of an iteration have the memory of the value that it replaces, if nothing reads that after the
         result is written.
         """
         own, old = self.root(result), self.root(target)
-        written = next((number for number, launch in enumerate(body) if own in map(self.root, launch.call.dst)), -1)
-        read = max((number for number, launch in enumerate(body) if self._reads(launch, old)), default=-1)
+        written, read = accesses.first_write.get(own, -1), accesses.last_read.get(old, -1)
         if written < 0 or written < read:
             return False
-        launch = body[written]
         if written == read:
+            launch = accesses.body[written]
             reads = sum(1 for value in launch.call.src if value is not None and self.root(value) is old)
             if copies_whole(launch):
-                del body[written]
+                accesses.needless.add(written)
             elif reads > 1 or not any(self.root(source) is old for source in overwritten(launch, result)):
                 return False
         self.roots[own] = old
+        accesses.merge(own, old)
         return True
-
-    def _reads(self, launch: Launch, root: Value) -> bool:
-        return any(value is not None and self.root(value) is root for value in launch.call.src)
 
     def _read_first(self, launches: list[Launch]) -> Iterator[Value]:
         written: set[Value] = set()
