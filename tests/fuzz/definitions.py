@@ -153,8 +153,20 @@ def _max_pool(node: onnx.NodeProto) -> Run:
     return run
 
 
+def _flatten(node: onnx.NodeProto) -> Run:
+    """The reference leaves a size to numpy, which cannot tell it where there are no elements."""
+    axis = _attr(node, "axis", 1)
+
+    def run(feeds: Mapping[str, Array]) -> Array:
+        x = feeds[node.input[0]]
+        return x.reshape(math.prod(x.shape[:axis]), math.prod(x.shape[axis:]))
+
+    return run
+
+
 # Ops whose reference implementation deviates from the standard.
 OWN: Mapping[str, Callable[[onnx.NodeProto], Run]] = {
+    "Flatten": _flatten,
     "MaxPool": _max_pool,
     "Pow": _pow,
     "PRelu": _prelu,
