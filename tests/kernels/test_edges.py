@@ -133,8 +133,8 @@ def reduction(fill: Fill, n: int) -> Iterator[Case]:
 def arg_reduction(fill: Fill, n: int) -> Iterator[Case]:
     for op_type in ("ArgMax", "ArgMin"):
         for last in (0, 1):
-            for axis in (0, 1)[: 1 + (n > 0)]:
-                x = fill(3, n)
+            for shape, axis in (((3, n), 0), ((n, 3), 1), ((3, n), 1))[: 2 + (n > 0)]:
+                x = fill(*shape)
                 attrs = {"axis": axis, "select_last_index": last, "keepdims": 0}
                 yield Case(op_type, [x], attrs, by_reference=not (last and np.isnan(x).any()))
 

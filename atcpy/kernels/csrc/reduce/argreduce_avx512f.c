@@ -24,15 +24,27 @@ static inline __mmask16 beats(__m512 v, __m512 best, bool max, bool last)
                 : _mm512_mask_cmp_ps_mask(number, v, best, _CMP_NGT_UQ));
 }
 
-/* Up to sixteen neighbouring results, each the reduction of a column with `stride` between rows. */
-static inline void reduce_columns(const float *src, int64_t stride, int64_t n, int64_t columns,
-                                  int64_t *dst, bool max, bool last)
+/* Elements of up to sixteen results: neighbours, or every `apart`-th. */
+static inline __m512 load_lanes(const float *src, __mmask16 lanes, int64_t apart)
 {
-    const __mmask16 lanes = first_lanes(columns);
-    __m512 best = _mm512_maskz_loadu_ps(lanes, src);
+    if (apart == 1)
+        return _mm512_maskz_loadu_ps(lanes, src);
+    const __m512i order = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    const __m512i at = _mm512_mullo_epi32(order, _mm512_set1_epi32((int)apart));
+    return _mm512_mask_i32gather_ps(_mm512_setzero_ps(), lanes, at, src, 4);
+}
+
+/* Up to sixteen results, a lane each: of n elements that lie `stride` apart, which begin `apart`
+ * from those of the lane before.
+ */
+static inline void reduce_lanes(const float *src, int64_t stride, int64_t n, int64_t apart,
+                                int64_t results, int64_t *dst, bool max, bool last)
+{
+    const __mmask16 lanes = first_lanes(results);
+    __m512 best = load_lanes(src, lanes, apart);
     __m512i index = _mm512_setzero_si512();
     for (int64_t k = 1; k < n; k++) {
-        const __m512 v = _mm512_maskz_loadu_ps(lanes, src + k * stride);
+        const __m512 v = load_lanes(src + k * stride, lanes, apart);
         const __mmask16 better = beats(v, best, max, last);
         best = _mm512_mask_mov_ps(best, better, v);
         index = _mm512_mask_set1_epi32(index, better, (int)k);
@@ -73,9 +85,23 @@ static inline int64_t reduce_row(const float *src, int64_t n, bool max, bool las
     return indices[found];
 }
 
+/* Rows that are shorter than a vector: sixteen rows at a time. */
+static inline void reduce_short_rows(const struct kernel_args *args, bool max, bool last)
+{
+    const struct argreduce_params *p = args->params;
+    const float *src = args->src[0];
+    int64_t *dst = args->dst[0];
+    for (int64_t row = args->begin; row < args->end; row += VF)
+        reduce_lanes(src + row * p->n, 1, p->n, p->n, args->end - row, dst + row, max, last);
+}
+
 static inline void reduce_items(const struct kernel_args *args, bool max, bool last)
 {
     const struct argreduce_params *p = args->params;
+    if (p->inner == 1 && p->n < VF) {
+        reduce_short_rows(args, max, last);
+        return;
+    }
     const int64_t chunks = ceil_div(p->inner, ARG_COLUMNS);
     for (int64_t item = args->begin; item < args->end; item++) {
         const int64_t outer = item / chunks, column = item % chunks * ARG_COLUMNS;
@@ -86,7 +112,7 @@ static inline void reduce_items(const struct kernel_args *args, bool max, bool l
             *dst = reduce_row(src, p->n, max, last);
         else
             for (int64_t c = 0; c < columns; c += VF)
-                reduce_columns(src + c, p->inner, p->n, columns - c, dst + c, max, last);
+                reduce_lanes(src + c, p->inner, p->n, 1, columns - c, dst + c, max, last);
     }
 }
 
