@@ -12,6 +12,7 @@ from atcpy.runtime.symbolic import PlanContext, SymbolicCluster
 
 if TYPE_CHECKING:
     from atcpy.ir import Graph, Node, PlannedCluster, TensorDesc, Variable
+    from atcpy.ir.tensor import Array
     from atcpy.om.package import Package
     from atcpy.om.ports import OpenPort
     from atcpy.om.task_record import TaskRecord
@@ -78,6 +79,10 @@ class PlannedModel:
             return results
         self._is_compiled = True
         return owned(self._find_procedure().run(values, planned=False, profile=profile), values)
+
+    def find_plan(self, values: Sequence[Array]) -> ExecutionPlan | None:
+        """The plan that was all of a run with inputs of these shapes; None if it took more."""
+        return self._cluster.find_plan(values)
 
     def plans(self) -> Iterator[ExecutionPlan]:
         """The plans for shapes that were met."""

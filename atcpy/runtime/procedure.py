@@ -130,6 +130,10 @@ class Procedure:
                 released[number].append(slot)
         return [replace(step, released=tuple(slots)) for step, slots in zip(steps, released, strict=True)]
 
+    def find_plan(self, values: Sequence[RuntimeValue]) -> ExecutionPlan | None:
+        """None: no one plan is all of a run."""
+        return None
+
     def run_owned(
         self, values: Sequence[RuntimeValue], *, fed: frozenset[int] = frozenset(), profile: Profile | None = None
     ) -> list[RuntimeValue]:

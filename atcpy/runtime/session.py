@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from atcpy.runtime.states import BoundStates, StatePlans
 
 DEFAULT_SHAPE_CACHE = 16
-_MAX_FITTING = 256
+_MAX_SERVED = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,8 @@ class InferenceSession:
         self._defaults: dict[int, Array] | None = None
         self._by_name = {port.name: index for index, port in enumerate(self._inputs)}
         self._numpy = {port.name: port.dtype.numpy for port in self._inputs}
-        self._fitting: set[tuple[tuple[int, ...], ...]] = set()  # shapes of all inputs that were fed and fit
+        # By the shapes of all inputs that were fed and fit: the plan that is all of their run, if one is.
+        self._served: dict[tuple[tuple[int, ...], ...], ExecutionPlan | None] = {}
 
     def _load_procedure(self, shape_cache: int, limit: MemoryLimit | None) -> None:
         """Load a package whose shapes are not all known."""
@@ -205,7 +206,7 @@ class InferenceSession:
         self.agree()
         chosen = self._choose_outputs(output_names)
         if self._states is None:
-            results = self._compute(self._check_feeds(feeds), feeds)
+            results = self._run_fed(feeds)
         else:
             results = self._states.run(feeds, self._check_feeds, self._compute)
             for index in self._states.outputs.intersection(chosen):
@@ -213,6 +214,30 @@ class InferenceSession:
         for index, keys in self._package.map_keys.items():
             results[index] = self._maps_of(index, keys, results[index])
         return [results[index] for index in chosen]
+
+    def _run_fed(self, feeds: Mapping[str, Any]) -> list[Any]:
+        """All outputs where no state is bound. Shapes that were fed before are neither checked nor dispatched again."""
+        shapes = self._shapes_of(feeds)
+        if shapes is None:
+            return self._compute(self._check_feeds(feeds), feeds)
+        if shapes in self._served:
+            values, plan = [feeds[name] for name in self._numpy], self._served[shapes]
+            return self._compute(values, feeds) if plan is None else plan.run(values)
+        values = self._check_feeds(feeds)
+        results = self._compute(values, feeds)
+        if len(self._served) == _MAX_SERVED:
+            self._served.clear()
+        self._served[shapes] = self._find_plan(values)
+        return results
+
+    def _find_plan(self, values: Sequence[Any]) -> ExecutionPlan | None:
+        """The plan that was all of a run with inputs of these shapes; None if it took more."""
+        if self._plan is not None:
+            return self._plan
+        if self._gears is not None:
+            return self._gears.choose(values)
+        assert self._procedure is not None
+        return None if self._package.default_inputs else self._procedure.find_plan(values)
 
     def bind_state(self, states: Mapping[str, str], *, capacity: int) -> None:
         """Keep caches in the session from run to run. `states` maps outputs to inputs: what the output is, is the input
@@ -300,29 +325,22 @@ class InferenceSession:
         self, feeds: Mapping[str, Any], states: Mapping[int, Array | None] = {}, sizes: dict[str, int] | None = None
     ) -> list[Any]:
         """The inputs in order. `states` are those that the session keeps, `sizes` of dims that follow from them."""
-        is_plain = not states and len(feeds) == len(self._inputs)
-        shapes = self._shapes_of(feeds) if is_plain else None
-        if shapes in self._fitting:
-            return [feeds[port.name] for port in self._inputs]
         for name in feeds:
             if name not in self._by_name:
                 hint = did_you_mean(name, self._by_name) or f"the inputs are {', '.join(self._by_name)}"
                 raise UsageError("E13025", f'run: no input "{name}"', hint=hint)
         sizes = {} if sizes is None else sizes
-        values = [
+        return [
             states[index]
             if index in states
             else self._check_feed(port, feeds[port.name] if port.name in feeds else self._missing_feed(index), sizes)
             for index, port in enumerate(self._inputs)
         ]
-        if shapes is not None:
-            if len(self._fitting) == _MAX_FITTING:
-                self._fitting.clear()
-            self._fitting.add(shapes)
-        return values
 
     def _shapes_of(self, feeds: Mapping[str, Any]) -> tuple[tuple[int, ...], ...] | None:
-        """The shapes of all inputs, if these are fed as arrays of their types."""
+        """The shapes of all inputs, if these and no others are fed as arrays of their types."""
+        if len(feeds) != len(self._numpy):
+            return None
         shapes: list[tuple[int, ...]] = []
         for name, dtype in self._numpy.items():
             value = feeds.get(name)
