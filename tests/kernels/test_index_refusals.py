@@ -135,6 +135,7 @@ def test_inconsistent_sizes_are_refused(family: str, size: int) -> None:
         ("normalize", {"lines": [0, 3, 6]}, "number of operands"),
         ("normalize", {"index_item": [8, 4, 8]}, "neither int32 nor int64"),
         ("normalize", {"run": 5}, "rows alone"),
+        ("normalize", {"lines": [-4, 3, 6]}, "out of range"),
         ("nms", {"room": 6}, "out of range"),
         ("nms", {"centred": 2}, "neither 0 nor 1"),
     ],

@@ -1,11 +1,20 @@
-"""Records whose work is out of proportion to their operands are refused: a small package cannot run for hours."""
+"""Records whose work or scratch is out of proportion to their operands are refused: a small package cannot run for
+hours, nor take all memory."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
 import pytest
 
 from atcpy.ir import DType, Region, Slot, TensorDesc
+from atcpy.ir.tensor import Array
 from atcpy.kernels import _kernels, table
+from tests.harness import load_task
+
+Params = dict[str, table.ParamValue]
+MANY = 2**46
 
 F32 = TensorDesc.plain(DType.FLOAT32, (1,))
 
@@ -45,3 +54,63 @@ def test_a_window_of_2_to_the_40_taps_over_padding_is_refused() -> None:
     load("pool2d", pool(31), 4, 4)
     with pytest.raises(_kernels.Refused, match="more work than its operands can ask for"):
         load("pool2d", pool(2**20), 4, 4)
+
+
+def empty(*shape: int) -> Array:
+    return np.zeros(shape, np.float32)
+
+
+def counts(n: int) -> Array:
+    return np.zeros(n, np.int64)
+
+
+WINDOW: Params = {
+    "n": 1, "c": 1, "h": 1, "w": 1, "m": 1, "oh": 1, "ow": 1, "kh": 1, "kw": 1, "sh": 1, "sw": 1, "dh": 1, "dw": 1,
+    "group": 1, "cg": 1, "mg": 1,
+}  # fmt: skip
+RECURRENT: Params = {"kind": "rnn", "directions": 1, "batch": 1, "y_h": 1}
+# Loops over nothing: a small record, its operands, and the change that makes it run for days.
+LOOPS: dict[str, tuple[str, Params, list[Array | None], list[Array], Params]] = {
+    "recurrent": (
+        "recurrent", RECURRENT, [empty(0), empty(0), None, None, np.zeros(1, np.int32), None, None], [empty(0)],
+        {"steps": MANY},
+    ),
+    "unique": (
+        "unique", {"outer": 1, "n": 2, "results": 1, "dtype": 1}, [empty(0)], [empty(0), counts(1)], {"outer": MANY},
+    ),
+    "compress": (
+        "compress", {"outer": 1, "inner": 1, "item": 4}, [empty(0), np.zeros(0, bool)], [empty(0), counts(1)],
+        {"outer": MANY},
+    ),
+    "quant_range": (
+        "quant_range", {"planes": 1, "c1": 1, "c0": 2, "c_last": 1}, [empty(0)], [empty(1), np.zeros(1, np.uint8)],
+        {"planes": MANY},
+    ),
+    "conv2d": (
+        "conv2d", WINDOW | {"kh": 2, "src_c0": 1}, [empty(1), empty(32)], [empty(16)], {"dh": 2**36, "sw": 2},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", LOOPS)
+def test_loops_over_nothing_are_work(case: str) -> None:
+    family, params, srcs, dsts, change = LOOPS[case]
+    load_task(family, params, srcs, *dsts)
+    with pytest.raises(_kernels.Refused, match=r"more (work|scratch) than its operands can ask for"):
+        load_task(family, params | change, srcs, *dsts)
+
+
+def test_a_task_without_elements_has_no_work() -> None:
+    load_task("unary", {"n": 0}, [empty(0)], empty(0))
+    load_task("recurrent", RECURRENT | {"steps": MANY}, [empty(0), empty(0), *[None] * 5], empty(0))
+
+
+@pytest.mark.parametrize("sw", [2**10, 2**30])
+def test_scratch_is_bounded_by_the_operands(sw: int) -> None:
+    srcs: Sequence[Array] = [empty(2), empty(16)]
+    params = WINDOW | {"src_c0": 1, "sw": sw, "pl": 1}
+    if sw < 2**20:
+        load_task("conv2d", params, srcs, empty(16))
+        return
+    with pytest.raises(_kernels.Refused, match=r"conv2d: more (scratch|work) than its operands can ask for"):
+        load_task("conv2d", params, srcs, empty(16))

@@ -33,7 +33,7 @@ static bool holds(const struct task_view *task, int operand, int64_t rows, int64
 {
     const struct attention_params *p = task->params;
     const int64_t elements = atc_mul(rows, row_elements(p, operand, heads, width));
-    return atc_holds(task->src + operand, DTYPE_F32, elements, 4);
+    return atc_holds(task, task->src + operand, DTYPE_F32, elements, 4);
 }
 
 /* Bytes of an element of the past, and of what is kept. */
@@ -43,14 +43,15 @@ static int64_t kept_item(const struct attention_params *p)
 }
 
 /* True if `slot` has heads of so many rows, or is left out where there are none. */
-static bool holds_heads(const struct attention_params *p, const struct atc_slot *slot, int64_t rows,
+static bool holds_heads(const struct task_view *task, const struct atc_slot *slot, int64_t rows,
                         int64_t width)
 {
+    const struct attention_params *p = task->params;
     const int64_t heads = atc_mul(p->batch, p->kv_heads);
     if (rows == 0)
         return slot->region == REGION_NONE;
-    return atc_holds(slot, p->half ? DTYPE_F16 : DTYPE_F32, atc_mul(heads, atc_mul(rows, width)),
-                     kept_item(p));
+    return atc_holds(task, slot, p->half ? DTYPE_F16 : DTYPE_F32,
+                     atc_mul(heads, atc_mul(rows, width)), kept_item(p));
 }
 
 /* Rows of each head in all_k and all_v. */
@@ -75,7 +76,7 @@ static const char *check_tokens(const struct task_view *task)
         return "tokens beside a mask of bools";
     const int64_t rows = p->tokens_step == 0 ? 1 : p->batch;
     if (!atc_is_index(tokens, p->token_item) ||
-        !atc_holds(tokens, DTYPE_ANY, atc_mul(rows, p->kv_len), p->token_item))
+        !atc_holds(task, tokens, DTYPE_ANY, atc_mul(rows, p->kv_len), p->token_item))
         return "tokens are too small or neither int32 nor int64";
     return NULL;
 }
@@ -108,17 +109,17 @@ static const char *check(const struct task_view *task)
     if (!holds(task, ATTENTION_Q, queries, p->heads, p->head) ||
         !holds(task, ATTENTION_K, keys, p->kv_heads, p->head) ||
         !holds(task, ATTENTION_V, keys, p->kv_heads, p->v_head) ||
-        !atc_holds(task->dst, DTYPE_F32, atc_mul(queries, atc_mul(p->heads, p->v_head)), 4))
+        !atc_holds(task, task->dst, DTYPE_F32, atc_mul(queries, atc_mul(p->heads, p->v_head)), 4))
         return "an operand is too small or of another type";
     if (p->cache != 0 && (p->cache < p->kv_len || task->n_dst != ATTENTION_RESULTS))
         return "the cache is too small or left out";
     const int64_t past = p->cache == 0 ? p->past : 0;
-    if (!holds_heads(p, task->src + ATTENTION_PAST_K, past, p->head) ||
-        !holds_heads(p, task->src + ATTENTION_PAST_V, past, p->v_head))
+    if (!holds_heads(task, task->src + ATTENTION_PAST_K, past, p->head) ||
+        !holds_heads(task, task->src + ATTENTION_PAST_V, past, p->v_head))
         return "the past is too small or of another type";
     if (task->n_dst == ATTENTION_RESULTS &&
-        (!holds_heads(p, task->dst + ATTENTION_ALL_K, all_rows(p), p->head) ||
-         !holds_heads(p, task->dst + ATTENTION_ALL_V, all_rows(p), p->v_head)))
+        (!holds_heads(task, task->dst + ATTENTION_ALL_K, all_rows(p), p->head) ||
+         !holds_heads(task, task->dst + ATTENTION_ALL_V, all_rows(p), p->v_head)))
         return "there is no room for all keys and values";
     const struct atc_slot *added = task->src + ATTENTION_ADDED, *kept = task->src + ATTENTION_KEPT;
     if (added->region != REGION_NONE && kept->region != REGION_NONE)

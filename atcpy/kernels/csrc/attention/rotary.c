@@ -18,10 +18,10 @@ static const char *check(const struct task_view *task)
         return "a flag is neither 0 nor 1";
     const int64_t elements = atc_mul(heads_of(p), p->head);
     const int64_t angles = atc_mul(atc_mul(p->batch, p->rows), p->half);
-    if (!atc_holds(task->src + ROTARY_X, DTYPE_F32, elements, 4) ||
-        !atc_holds(task->src + ROTARY_COS, DTYPE_F32, angles, 4) ||
-        !atc_holds(task->src + ROTARY_SIN, DTYPE_F32, angles, 4) ||
-        !atc_holds(task->dst, DTYPE_F32, elements, 4))
+    if (!atc_holds(task, task->src + ROTARY_X, DTYPE_F32, elements, 4) ||
+        !atc_holds(task, task->src + ROTARY_COS, DTYPE_F32, angles, 4) ||
+        !atc_holds(task, task->src + ROTARY_SIN, DTYPE_F32, angles, 4) ||
+        !atc_holds(task, task->dst, DTYPE_F32, elements, 4))
         return "an operand is too small or of a wrong type";
     return NULL;
 }

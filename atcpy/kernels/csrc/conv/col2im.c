@@ -34,8 +34,8 @@ static const char *check(const struct task_view *task)
         return "operands are of an unknown type";
     const int64_t item = atc_item_bytes(dtype);
     const int64_t columns = atc_mul(atc_volume(p->kernel), atc_volume(p->cols));
-    if (!atc_holds(task->src, dtype, atc_mul(p->planes, columns), item) ||
-        !atc_holds(task->dst, dtype, atc_mul(p->planes, atc_volume(p->image)), item))
+    if (!atc_holds(task, task->src, dtype, atc_mul(p->planes, columns), item) ||
+        !atc_holds(task, task->dst, dtype, atc_mul(p->planes, atc_volume(p->image)), item))
         return "an operand is too small or of another type";
     return NULL;
 }

@@ -16,7 +16,7 @@ const char *conv2d_extras_problem(const struct task_view *task, int64_t m, int64
     for (int i = CONV_BIAS; i < task->n_src; i++) {
         if (task->src[i].region == REGION_NONE)
             continue;
-        if (!atc_holds(task->src + i, DTYPE_F32, i == CONV_RESIDUAL ? y : m, 4))
+        if (!atc_holds(task, task->src + i, DTYPE_F32, i == CONV_RESIDUAL ? y : m, 4))
             return "bias, residual or scale is too small or not float32";
         if (i == CONV_SCALE && weights == WEIGHTS_F32)
             return "a scale of weights that are not widened";
@@ -51,8 +51,8 @@ const char *conv2d_operands_problem(const struct task_view *task, int64_t c0, in
     const int64_t filters = atc_mul(p->group, ceil_div(p->mg, CONV_C0) * CONV_C0);
     const int64_t inputs = ceil_div(p->cg, c0) * c0;
     const int64_t w = atc_mul(filters, atc_mul(atc_mul(p->kh, p->kw), inputs));
-    if (!atc_holds(task->src + CONV_X, DTYPE_F32, x, 4) ||
-        !weights_fit(task->src + CONV_W, weights, w) || !atc_holds(task->dst, DTYPE_F32, y, 4))
+    if (!atc_holds(task, task->src + CONV_X, DTYPE_F32, x, 4) ||
+        !weights_fit(task, CONV_W, weights, w) || !atc_holds(task, task->dst, DTYPE_F32, y, 4))
         return "an operand is too small or of another type";
     return conv2d_extras_problem(task, p->m, y, weights);
 }
@@ -142,9 +142,14 @@ static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
     const int64_t widened = conv2d_widened_bytes(p->weights, b.c1_run * p->src_c0, p->kh * p->kw);
     const int64_t floats =
         b.packed ? atc_mul(atc_mul(b.in_rows, b.phases * b.phase_len), b.c1 * p->src_c0) : 0;
+    /* Each row of a chunk is looked at for its taps, and so is each of its phases. */
+    const int64_t rows = b.packed ? atc_mul(b.c1, b.in_rows) : 0;
+    const int64_t chunk = atc_add(floats, atc_mul(rows, p->kh + atc_mul(b.phases, p->kw)));
+    const int64_t packing = atc_mul(p->n * p->group * b.chunks, chunk);
+    const int64_t products = atc_mul(results, atc_mul(p->cg, atc_mul(p->kh, p->kw)));
     return (struct kernel_cost){
         .items = p->n * p->group * b.chunks * b.oc_pairs,
-        .work = atc_mul(results, atc_mul(p->cg, atc_mul(p->kh, p->kw))) / 16,
+        .work = atc_add(products, packing) / 16,
         .scratch = atc_add(atc_add(conv2d_taps_bytes(p->kh * p->kw), widened), atc_mul(floats, 4))};
 }
 

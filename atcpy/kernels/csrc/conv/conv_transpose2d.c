@@ -109,9 +109,17 @@ static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
     const struct blocking b = block(p, cpu);
     const int64_t widened = conv2d_widened_bytes(p->weights, b.c1_run * CONV_C0, p->kh * p->kw);
     const int64_t floats = b.packed ? atc_mul(atc_mul(b.in_rows, b.row_len), b.c1 * CONV_C0) : 0;
+    const int64_t items = p->n * p->group * b.chunks * b.oc_pairs, taps = p->kh * p->kw;
+    const int64_t products = atc_mul(atc_mul(p->n * p->h * p->w, p->m), atc_mul(p->cg, taps));
+    const int64_t results = atc_mul(atc_mul(p->n, p->m), atc_mul(p->oh, p->ow));
+    const int64_t packing = atc_mul(p->n * p->group * b.chunks, floats);
+    /* Taps are looked for in each phase, by an item for each of its runs. */
+    const int64_t phases_y = min_i64(p->sh, p->oh), phases_x = min_i64(p->sw, p->ow);
+    const int64_t searches = atc_mul(atc_mul(phases_x, p->kh), atc_add(phases_y, p->kw));
+    const int64_t searching = atc_mul(atc_mul(items, ceil_div(b.c1, b.c1_run)), searches);
     return (struct kernel_cost){
-        .items = p->n * p->group * b.chunks * b.oc_pairs,
-        .work = atc_mul(atc_mul(p->n * p->h * p->w, p->m), atc_mul(p->cg, p->kh * p->kw)) / 16,
+        .items = items,
+        .work = atc_add(atc_add(products, results), atc_add(packing, searching)) / 16,
         .scratch = atc_add(atc_add(conv2d_taps_bytes(p->kh * p->kw), widened), atc_mul(floats, 4))};
 }
 

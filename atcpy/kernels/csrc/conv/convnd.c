@@ -27,11 +27,11 @@ static const char *check(const struct task_view *task)
         return "operands are of an unknown type";
     const int64_t item = atc_item_bytes(dtype), m = atc_mul(p->group, p->mg);
     const int64_t c = atc_mul(p->group, p->cg);
-    if (!atc_holds(task->src + CONVND_X, dtype, atc_mul(atc_mul(p->n, c), atc_volume(p->in)),
+    if (!atc_holds(task, task->src + CONVND_X, dtype, atc_mul(atc_mul(p->n, c), atc_volume(p->in)),
                    item) ||
-        !atc_holds(task->src + CONVND_W, dtype, atc_mul(atc_mul(m, p->cg), atc_volume(p->kernel)),
-                   item) ||
-        !atc_holds(task->dst, dtype, atc_mul(atc_mul(p->n, m), atc_volume(p->out)), item) ||
+        !atc_holds(task, task->src + CONVND_W, dtype,
+                   atc_mul(atc_mul(m, p->cg), atc_volume(p->kernel)), item) ||
+        !atc_holds(task, task->dst, dtype, atc_mul(atc_mul(p->n, m), atc_volume(p->out)), item) ||
         !atc_holds_optional(task, CONVND_BIAS, dtype, m, item))
         return "an operand is too small or of another type";
     return NULL;

@@ -47,11 +47,11 @@ static const char *check(const struct task_view *task)
         return "operands are of an unknown type";
     const int64_t item = atc_item_bytes(dtype), images = atc_mul(p->n, p->groups);
     const int64_t taps = atc_mul(images, atc_mul(area(p->kernel), area(p->out)));
-    if (!atc_holds(task->src + DEFORM_X, dtype, atc_mul(atc_mul(images, p->channels), area(p->in)),
-                   item) ||
-        !atc_holds(task->src + DEFORM_OFFSET, dtype, atc_mul(taps, 2), item) ||
+    if (!atc_holds(task, task->src + DEFORM_X, dtype,
+                   atc_mul(atc_mul(images, p->channels), area(p->in)), item) ||
+        !atc_holds(task, task->src + DEFORM_OFFSET, dtype, atc_mul(taps, 2), item) ||
         !atc_holds_optional(task, DEFORM_MASK, dtype, taps, item) ||
-        !atc_holds(task->dst, dtype, atc_mul(taps, p->channels), item))
+        !atc_holds(task, task->dst, dtype, atc_mul(taps, p->channels), item))
         return "an operand is too small or of another type";
     return NULL;
 }

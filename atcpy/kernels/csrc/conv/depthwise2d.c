@@ -27,8 +27,8 @@ static const char *check(const struct task_view *task)
     const int64_t x = atc_mul(atc_mul(p->n, channels), atc_mul(p->h, p->w));
     const int64_t y = atc_mul(atc_mul(p->n, channels), atc_mul(p->oh, p->ow));
     const int64_t w = atc_mul(channels, atc_mul(p->kh, p->kw));
-    if (!atc_holds(task->src + CONV_X, DTYPE_F32, x, 4) ||
-        !weights_fit(task->src + CONV_W, p->weights, w) || !atc_holds(task->dst, DTYPE_F32, y, 4))
+    if (!atc_holds(task, task->src + CONV_X, DTYPE_F32, x, 4) ||
+        !weights_fit(task, CONV_W, p->weights, w) || !atc_holds(task, task->dst, DTYPE_F32, y, 4))
         return "an operand is too small or of another type";
     return conv2d_extras_problem(task, p->c, y, p->weights);
 }

@@ -67,8 +67,22 @@ static inline int64_t broadcast_reach(const struct broadcast *b, int source)
     return atc_add(last, 1);
 }
 
-/* NULL, or why dims and strides must not be walked. Steps along the innermost dim are 0 or 1. */
-static inline const char *broadcast_check(const struct broadcast *b)
+/* True if a source is walked as the result is: row-major, nothing broadcast. */
+static inline bool broadcast_is_dense(const struct broadcast *b, int source)
+{
+    int64_t step = 1;
+    for (int64_t i = b->rank - 1; i >= 0; i--) {
+        if (b->dims[i] > 1 && b->strides[source][i] != step)
+            return false;
+        step = atc_mul(step, b->dims[i]);
+    }
+    return true;
+}
+
+/* NULL, or why dims and strides must not be walked. Steps along the innermost dim are 0 or 1. The
+ * operands that are walked are the task's first ones, if the result may be one of them.
+ */
+static inline const char *broadcast_check(const struct task_view *task, const struct broadcast *b)
 {
     if (b->rank < 1 || b->rank > ATC_MAX_RANK || !atc_sizes_ok(b->dims, (int)b->rank, 0))
         return "rank or a size is out of range";
@@ -77,6 +91,9 @@ static inline const char *broadcast_check(const struct broadcast *b)
     for (int s = 0; s < b->n_src; s++)
         if (!atc_sizes_ok(b->strides[s], (int)b->rank, 0) || b->strides[s][b->rank - 1] > 1)
             return "a stride is out of range";
+    for (int s = 0; s < b->n_src && broadcast_elements(b) > 0; s++)
+        if (atc_same_memory(task->src + s, task->dst) && !broadcast_is_dense(b, s))
+            return "a source lies where the result goes, in other steps";
     return NULL;
 }
 

@@ -13,7 +13,7 @@ static const char *check_if(const struct task_view *task)
         return "wrong number of operands";
     if (!is_count(p->then_tasks) || !is_count(p->else_tasks))
         return "a number of tasks is out of range";
-    return atc_holds(task->src, DTYPE_BOOL, 1, 1) ? NULL : "the condition is no bool";
+    return atc_holds(task, task->src, DTYPE_BOOL, 1, 1) ? NULL : "the condition is no bool";
 }
 
 static const char *check_loop(const struct task_view *task)
@@ -29,7 +29,7 @@ static const char *check_loop(const struct task_view *task)
         return "the trip count is no int64";
     if (!atc_holds_optional(task, 1, DTYPE_BOOL, 1, 1))
         return "the condition is no bool";
-    return atc_holds(task->dst, DTYPE_I64, 1, 8) ? NULL : "the counter is no int64";
+    return atc_holds(task, task->dst, DTYPE_I64, 1, 8) ? NULL : "the counter is no int64";
 }
 
 /* The tasks that they run count their own. */

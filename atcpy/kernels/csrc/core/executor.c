@@ -5,7 +5,11 @@
 #include "core/plan.h"
 #include "core/pool.h"
 
+#include <assert.h>
 #include <time.h>
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#endif
 
 enum { POLL_NS = 50000000 };
 
@@ -39,6 +43,37 @@ static void *operand(const struct atc_run *run, const struct atc_bound_task *tas
     return at.base == BASE_NONE ? NULL : run->bases[at.base] + at.offset;
 }
 
+#ifndef NDEBUG
+static bool is_addressable(const void *at, int64_t bytes)
+{
+#ifdef __SANITIZE_ADDRESS__
+    return __asan_region_is_poisoned((void *)(uintptr_t)at, (size_t)bytes) == NULL;
+#else
+    return at != NULL || bytes == 0;
+#endif
+}
+
+/* True if the record still passes its checks, and each operand lies in memory that is as large as
+ * the kernel may take it to be.
+ */
+static bool is_sound(const struct atc_run *run, const struct atc_bound_task *task,
+                     const struct launch *launch)
+{
+    const struct atc_task *record = run->plan->records + (task - run->plan->tasks);
+    struct atc_task_needs needs;
+    if (atc_check_task(record, task->row->family, run->plan->weights, &needs) != NULL ||
+        needs.cost.items != task->items || needs.cost.scratch > run->plan->scratch_bytes)
+        return false;
+    for (int i = 0; i < task->n_src + task->n_dst; i++) {
+        const void *at = i < task->n_src ? launch->args.src[i] : launch->args.dst[i - task->n_src];
+        if (needs.extents[i] > (int64_t)record->slots[i].bytes ||
+            !is_addressable(at, needs.extents[i]))
+            return false;
+    }
+    return true;
+}
+#endif
+
 static void run_task(struct atc_run *run, const struct atc_bound_task *task)
 {
     struct launch launch = {
@@ -52,6 +87,7 @@ static void run_task(struct atc_run *run, const struct atc_bound_task *task)
         launch.args.dst[i] = operand(run, task, task->n_src + i);
     if (task->row->family->draws)
         launch.args.entropy = atc_entropy();
+    assert(is_sound(run, task, &launch));
     atc_parallel(task->parallel ? run->plan->threads : 1, task->items, run_items, &launch);
 }
 

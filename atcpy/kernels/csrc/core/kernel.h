@@ -68,6 +68,10 @@ struct task_view {
     int n_src, n_dst;
     const void *params;
     const uint8_t *weights; /* the constants of the package */
+    /* Where atc_holds notes how many bytes of each operand the kernel may touch, those of the
+     * destinations after those of the sources; or NULL.
+     */
+    int64_t *extents;
 };
 
 struct param_field {
@@ -77,7 +81,10 @@ struct param_field {
     const char *const *choices; /* an enum's names, ended by NULL; the field holds an index */
 };
 
-/* What a checked task costs on a CPU. */
+/* What a checked task costs on a CPU. The loader refuses what takes too much of it for its
+ * operands, so that items and work together bound the time: no loop of a kernel may run more often
+ * than they say, but for a small factor.
+ */
 struct kernel_cost {
     int64_t items;   /* independent pieces; results do not depend on how threads share them */
     int64_t work;    /* rough number of element operations: does waking other threads pay? */
@@ -148,11 +155,19 @@ const struct kernel_row *atc_find_rows(const char *name);
     const struct kernel_family family_##family = {                                                 \
         .name = #family, .fields = family##_fields, __VA_ARGS__}
 
-/* True if a slot has the dtype and room for `elements` of `item` bytes. */
-static inline bool atc_holds(const struct atc_slot *slot, enum atc_dtype dtype, int64_t elements,
-                             int64_t item)
+/* True if a slot of the task has the dtype and room for `elements` of `item` bytes. This is the
+ * extent of the operand: what no checker asked for, no kernel may touch.
+ */
+static inline bool atc_holds(const struct task_view *task, const struct atc_slot *slot,
+                             enum atc_dtype dtype, int64_t elements, int64_t item)
 {
     const int64_t bytes = atc_mul(elements, item);
+    if (task->extents != NULL) {
+        const bool is_dst = slot >= task->dst && slot < task->dst + task->n_dst;
+        int64_t *extent =
+            task->extents + (is_dst ? task->n_src + (slot - task->dst) : slot - task->src);
+        *extent = *extent > bytes ? *extent : bytes;
+    }
     return slot->region != REGION_NONE && (dtype == DTYPE_ANY || slot->dtype == dtype) &&
            bytes < ATC_TOO_BIG && (uint64_t)bytes <= slot->bytes;
 }
@@ -162,7 +177,13 @@ static inline bool atc_holds_optional(const struct task_view *task, int source,
                                       enum atc_dtype dtype, int64_t elements, int64_t item)
 {
     return task->n_src <= source || task->src[source].region == REGION_NONE ||
-           atc_holds(task->src + source, dtype, elements, item);
+           atc_holds(task, task->src + source, dtype, elements, item);
+}
+
+/* True if two operands begin at the same byte of memory. */
+static inline bool atc_same_memory(const struct atc_slot *a, const struct atc_slot *b)
+{
+    return a->region == b->region && a->index == b->index && a->offset == b->offset;
 }
 
 /* Where a source lies that is a constant of the package and is read by the checker, once its size

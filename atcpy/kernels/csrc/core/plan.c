@@ -10,8 +10,15 @@
 /* Below so many element operations, waking another thread costs more than it saves. */
 enum { PARALLEL_WORK = 20000 };
 
-/* What a task may do whatever its operands are, about a second, and for each of their bytes. */
-enum { FREE_WORK = 1 << 30, WORK_PER_BYTE = 4096 };
+/* What a task may do and take whatever its operands are, about a second and some MB, and for each
+ * byte of them that it touches.
+ */
+enum {
+    FREE_WORK = 1 << 30,
+    WORK_PER_BYTE = 4096,
+    FREE_SCRATCH = 1 << 26,
+    SCRATCH_PER_BYTE = 256,
+};
 
 bool atc_refuse(struct atc_refusal *refusal, int64_t task, const char *format, ...)
 {
@@ -76,13 +83,14 @@ static bool overlap(const struct atc_slot *a, const struct atc_slot *b)
 }
 
 /* Destinations may share memory with nothing but a source that the family allows, exactly. */
-static bool overlaps_ok(const struct atc_task *task, uint32_t inplace)
+static bool overlaps_ok(const struct atc_task *task, uint32_t inplace, const int64_t *extents)
 {
     const struct atc_slot *dst = task->slots + task->n_src;
     for (int d = 0; d < task->n_dst; d++) {
         for (int s = 0; s < task->n_src; s++) {
-            const bool allowed =
-                d == 0 && (inplace >> s & 1) != 0 && dst[0].offset == task->slots[s].offset;
+            const bool allowed = d == 0 && (inplace >> s & 1) != 0 &&
+                                 dst[0].offset == task->slots[s].offset &&
+                                 extents[s] == extents[task->n_src];
             if (overlap(dst + d, task->slots + s) && !allowed)
                 return false;
         }
@@ -142,28 +150,81 @@ static bool enums_ok(const struct kernel_family *family, const uint8_t *params)
     return true;
 }
 
-static bool row_fits(const struct kernel_row *row, const struct task_view *view, enum atc_isa isa,
+static bool row_fits(const struct kernel_row *row, const struct atc_task *task, enum atc_isa isa,
                      const char *only)
 {
+    const struct task_view view = {.src = task->slots,
+                                   .dst = task->slots + task->n_src,
+                                   .n_src = task->n_src,
+                                   .n_dst = task->n_dst,
+                                   .params = task->params};
     if (row->isa > isa)
         return false;
     if (only != NULL && strcmp(row->symbol, only) != 0)
         return false;
-    const int dtype = view->n_src > 0 ? view->src[0].dtype : view->dst[0].dtype;
-    return (row->dtype == DTYPE_ANY || (int)row->dtype == dtype) &&
-           (row->fits == NULL || row->fits(view));
+    return (row->dtype == DTYPE_ANY || row->dtype == task->slots[0].dtype) &&
+           (row->fits == NULL || row->fits(&view));
 }
 
 /* A record is small, its arguments are not: windows of 2^40 taps over nothing but padding would run
- * for hours. Real ops stay far below this: a product of 16384 × 16384 does 85 operations a byte, a
- * pooling window of 99 × 99 does 1225.
+ * for hours, rows that are padded to 2^40 take as much scratch. Real ops stay far below this: a
+ * product of 16384 × 16384 does 85 operations a byte, a pooling window of 99 × 99 does 1225, a
+ * transform takes 128 bytes of scratch for a byte of its result.
  */
-static int64_t max_work(const struct atc_task *task)
+static const char *cost_problem(const struct atc_task_needs *needs)
 {
     int64_t bytes = 0;
-    for (int i = 0; i < task->n_src + task->n_dst; i++)
-        bytes = atc_add(bytes, (int64_t)task->slots[i].bytes);
-    return atc_add(FREE_WORK, atc_mul(WORK_PER_BYTE, bytes));
+    for (int i = 0; i < ATC_MAX_SLOTS; i++)
+        bytes = atc_add(bytes, needs->extents[i]);
+    const struct kernel_cost *cost = &needs->cost;
+    if (atc_add(cost->work, cost->items) > atc_add(FREE_WORK, atc_mul(WORK_PER_BYTE, bytes)))
+        return "more work than its operands can ask for";
+    if (cost->scratch > atc_add(FREE_SCRATCH, atc_mul(SCRATCH_PER_BYTE, bytes)))
+        return "more scratch than its operands can ask for";
+    return NULL;
+}
+
+static bool is_empty(const struct atc_task_needs *needs)
+{
+    return all_zero(needs->extents, sizeof needs->extents);
+}
+
+const char *atc_check_task(const struct atc_task *task, const struct kernel_family *family,
+                           const uint8_t *weights, struct atc_task_needs *needs)
+{
+    *needs = (struct atc_task_needs){0};
+    const size_t used = params_used(family);
+    if (!all_zero(task->params + used, ATC_PARAM_BYTES - used))
+        return "arguments beyond the last";
+    if (!enums_ok(family, task->params))
+        return "no such choice";
+    const struct task_view view = {.src = task->slots,
+                                   .dst = task->slots + task->n_src,
+                                   .n_src = task->n_src,
+                                   .n_dst = task->n_dst,
+                                   .params = task->params,
+                                   .weights = weights,
+                                   .extents = needs->extents};
+    const char *reason = family->check(&view);
+    if (reason != NULL)
+        return reason;
+    if (!overlaps_ok(task, family->inplace, needs->extents))
+        return "operands overlap";
+    needs->cost = family->cost(task->params, atc_this_cpu());
+    if (is_empty(needs)) /* no matter how often it would do nothing */
+        needs->cost = (struct kernel_cost){0};
+    return cost_problem(needs);
+}
+
+const struct kernel_row *atc_choose_row(const struct kernel_row *rows, const struct atc_task *task,
+                                        enum atc_isa isa, const char *only)
+{
+    const struct kernel_family *family = rows->family;
+    const struct kernel_row *end = kernel_table + kernel_table_rows;
+    for (; rows < end && rows->family == family; rows++)
+        if (row_fits(rows, task, isa, only))
+            return rows;
+    return NULL;
 }
 
 static bool bind(struct atc_plan *plan, int64_t number, const struct kernel_row *rows,
@@ -196,39 +257,21 @@ static bool bind(struct atc_plan *plan, int64_t number, const struct kernel_row 
     if (rows == NULL)
         return atc_refuse(refusal, number, "no kernel family of that name");
     const struct kernel_family *family = rows->family;
-    const size_t used = params_used(family);
-    if (!all_zero(task->params + used, ATC_PARAM_BYTES - used))
-        return atc_refuse(refusal, number, "arguments beyond the last");
-    if (!enums_ok(family, task->params))
-        return atc_refuse(refusal, number, "%s: no such choice", family->name);
-    if (!overlaps_ok(task, family->inplace))
-        return atc_refuse(refusal, number, "operands overlap");
-    const struct task_view view = {task->slots,  task->slots + task->n_src,
-                                   task->n_src,  task->n_dst,
-                                   task->params, plan->weights};
-    const char *reason = family->check(&view);
+    struct atc_task_needs needs;
+    const char *reason = atc_check_task(task, family, plan->weights, &needs);
     if (reason != NULL)
         return atc_refuse(refusal, number, "%s: %s", family->name, reason);
-    const struct kernel_row *end = kernel_table + kernel_table_rows;
-    for (; rows < end && rows->family == family && bound->row == NULL; rows++)
-        if (row_fits(rows, &view, isa, only))
-            bound->row = rows;
+    bound->row = atc_choose_row(rows, task, isa, only);
     if (bound->row == NULL)
         return atc_refuse(refusal, number, "%s: no kernel for these types", family->name);
 
     bound->fn = bound->row->fn;
     bound->control = family->control;
     bound->params = task->params;
-    const struct kernel_cost cost = family->cost(task->params, atc_this_cpu());
-    if (atc_add(cost.work, cost.items) > max_work(task))
-        return atc_refuse(refusal, number, "%s: more work than its operands can ask for",
-                          family->name);
-    if (cost.scratch >= ATC_TOO_BIG)
-        return atc_refuse(refusal, number, "%s: scratch too large", family->name);
-    bound->items = cost.items;
-    bound->parallel = cost.work >= PARALLEL_WORK;
-    if (cost.scratch > plan->scratch_bytes)
-        plan->scratch_bytes = (cost.scratch + 63) / 64 * 64;
+    bound->items = needs.cost.items;
+    bound->parallel = needs.cost.work >= PARALLEL_WORK;
+    if (needs.cost.scratch > plan->scratch_bytes)
+        plan->scratch_bytes = (needs.cost.scratch + 63) / 64 * 64;
     return true;
 }
 

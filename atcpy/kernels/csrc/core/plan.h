@@ -54,6 +54,26 @@ __attribute__((format(printf, 3, 4))) bool atc_refuse(struct atc_refusal *refusa
                                                       const char *format, ...);
 bool atc_refuse_memory(struct atc_refusal *refusal);
 
+/* What a record that passed its checks needs: how many bytes of each operand its kernels touch at
+ * most, those of destinations after those of sources, and what it costs.
+ */
+struct atc_task_needs {
+    int64_t extents[ATC_MAX_SLOTS];
+    struct kernel_cost cost;
+};
+
+/* Why the arguments and operands of a record are not such that its family's kernels may run; NULL
+ * if they are. That the operands lie inside their regions is not looked at.
+ */
+const char *atc_check_task(const struct atc_task *task, const struct kernel_family *family,
+                           const uint8_t *weights, struct atc_task_needs *needs);
+
+/* The first of a family's rows that fits a checked task and an ISA, or is named `only` besides;
+ * NULL if there is none.
+ */
+const struct kernel_row *atc_choose_row(const struct kernel_row *rows, const struct atc_task *task,
+                                        enum atc_isa isa, const char *only);
+
 /* Checks `bytes` of task records against the limits and binds each to the first row that fits the
  * CPU, an `isa` at most, or to the row `only` where it is not NULL. `rows` has what atc_find_rows
  * gives for each task, or is NULL. Returns NULL with the refusal.

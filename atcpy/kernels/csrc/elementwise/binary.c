@@ -27,7 +27,7 @@ static const char *check(const struct task_view *task)
     if (task->n_src != 2 || task->n_dst != 1)
         return "wrong number of operands";
     const struct broadcast b = binary_walk(p);
-    const char *reason = broadcast_check(&b);
+    const char *reason = broadcast_check(task, &b);
     if (reason != NULL)
         return reason;
     const enum atc_dtype dtype = (enum atc_dtype)task->src[0].dtype;
@@ -35,10 +35,10 @@ static const char *check(const struct task_view *task)
     if (item == 0 || !has_op(dtype, p->op))
         return "no such op on this type";
     for (int s = 0; s < 2; s++)
-        if (!atc_holds(task->src + s, dtype, broadcast_reach(&b, s), item))
+        if (!atc_holds(task, task->src + s, dtype, broadcast_reach(&b, s), item))
             return "an operand is too small or of another type";
-    if (!atc_holds(task->dst, binary_compares(p->op) ? DTYPE_BOOL : dtype, broadcast_elements(&b),
-                   binary_compares(p->op) ? 1 : item))
+    if (!atc_holds(task, task->dst, binary_compares(p->op) ? DTYPE_BOOL : dtype,
+                   broadcast_elements(&b), binary_compares(p->op) ? 1 : item))
         return "the result is too small or of another type";
     return NULL;
 }

@@ -30,9 +30,10 @@ static int64_t bits_of(int64_t type)
 }
 
 /* Room for n elements, of which some types share bytes. */
-static bool holds(const struct atc_slot *slot, int64_t type, int64_t n)
+static bool holds(const struct task_view *task, const struct atc_slot *slot, int64_t type,
+                  int64_t n)
 {
-    return atc_holds(slot, dtypes[type], ceil_div(n * bits_of(type), 8), 1);
+    return atc_holds(task, slot, dtypes[type], ceil_div(n * bits_of(type), 8), 1);
 }
 
 static const char *check(const struct task_view *task)
@@ -42,7 +43,7 @@ static const char *check(const struct task_view *task)
         return "wrong number of operands";
     if (!ATC_SIZES_OK(0, p->n))
         return "a size is out of range";
-    if (!holds(task->src, p->from, p->n) || !holds(task->dst, p->to, p->n))
+    if (!holds(task, task->src, p->from, p->n) || !holds(task, task->dst, p->to, p->n))
         return "an operand is too small or of another type";
     return NULL;
 }

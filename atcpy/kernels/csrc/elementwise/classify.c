@@ -10,8 +10,8 @@ static const char *check(const struct task_view *task)
         return "a size is out of range";
     if (p->item < 1 || p->item > 8 || atc_item_bytes(task->src[0].dtype) != p->item)
         return "elements are not of the size stated";
-    if (!atc_holds(task->src, DTYPE_ANY, p->n, p->item) ||
-        !atc_holds(task->dst, DTYPE_BOOL, p->n, 1))
+    if (!atc_holds(task, task->src, DTYPE_ANY, p->n, p->item) ||
+        !atc_holds(task, task->dst, DTYPE_BOOL, p->n, 1))
         return "an operand is too small or of another type";
     return NULL;
 }

@@ -22,17 +22,17 @@ static const char *check(const struct task_view *task)
     if (task->n_src != 2 || task->n_dst != 1)
         return "wrong number of operands";
     const struct broadcast b = pow_walk(p);
-    const char *reason = broadcast_check(&b);
+    const char *reason = broadcast_check(task, &b);
     if (reason != NULL)
         return reason;
     if (p->base > POW_LAST_BASE)
         return "no base of this type";
     const enum atc_dtype base = dtypes[p->base], exponent = dtypes[p->exponent];
     const int64_t item = atc_item_bytes((int)base);
-    if (!atc_holds(task->src, base, broadcast_reach(&b, 0), item) ||
-        !atc_holds(task->src + 1, exponent, broadcast_reach(&b, 1),
+    if (!atc_holds(task, task->src, base, broadcast_reach(&b, 0), item) ||
+        !atc_holds(task, task->src + 1, exponent, broadcast_reach(&b, 1),
                    atc_item_bytes((int)exponent)) ||
-        !atc_holds(task->dst, base, broadcast_elements(&b), item))
+        !atc_holds(task, task->dst, base, broadcast_elements(&b), item))
         return "an operand is too small or of another type";
     return NULL;
 }

@@ -43,8 +43,8 @@ static const char *check(const struct task_view *task)
     const int64_t item = atc_item_bytes(dtype);
     if (item == 0 || !has_op(dtype, p->op))
         return "no such op on this type";
-    if (!atc_holds(task->src, DTYPE_ANY, p->n, item) ||
-        !atc_holds(task->dst, (enum atc_dtype)dtype, p->n, item))
+    if (!atc_holds(task, task->src, DTYPE_ANY, p->n, item) ||
+        !atc_holds(task, task->dst, (enum atc_dtype)dtype, p->n, item))
         return "an operand is too small or of another type";
     return NULL;
 }

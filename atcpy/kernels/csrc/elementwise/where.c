@@ -7,16 +7,16 @@ static const char *check(const struct task_view *task)
     if (task->n_src != 3 || task->n_dst != 1)
         return "wrong number of operands";
     const struct broadcast b = where_walk(p);
-    const char *reason = broadcast_check(&b);
+    const char *reason = broadcast_check(task, &b);
     if (reason != NULL)
         return reason;
     const enum atc_dtype dtype = (enum atc_dtype)task->dst[0].dtype;
     if (p->item == 0 || atc_item_bytes((int)dtype) != p->item)
         return "elements are not of the size stated";
-    if (!atc_holds(task->src, DTYPE_BOOL, broadcast_reach(&b, 0), 1) ||
-        !atc_holds(task->src + 1, dtype, broadcast_reach(&b, 1), p->item) ||
-        !atc_holds(task->src + 2, dtype, broadcast_reach(&b, 2), p->item) ||
-        !atc_holds(task->dst, dtype, broadcast_elements(&b), p->item))
+    if (!atc_holds(task, task->src, DTYPE_BOOL, broadcast_reach(&b, 0), 1) ||
+        !atc_holds(task, task->src + 1, dtype, broadcast_reach(&b, 1), p->item) ||
+        !atc_holds(task, task->src + 2, dtype, broadcast_reach(&b, 2), p->item) ||
+        !atc_holds(task, task->dst, dtype, broadcast_elements(&b), p->item))
         return "an operand is too small or of another type";
     return NULL;
 }

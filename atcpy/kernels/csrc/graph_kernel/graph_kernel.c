@@ -26,11 +26,6 @@ static int missing(const struct graph_kernel_params *p, int slot)
     return dims;
 }
 
-static bool same_memory(const struct atc_slot *a, const struct atc_slot *b)
-{
-    return a->region == b->region && a->index == b->index && a->offset == b->offset;
-}
-
 static const char *check_operands(const struct task_view *task)
 {
     const struct graph_kernel_params *p = task->params;
@@ -51,9 +46,9 @@ static const char *check_operands(const struct task_view *task)
             return "an operand's type has no register";
         if (is_dst && (missing(p, i) & ~(1 << (GK_DIMS - 1))) != 0)
             return "a destination is broadcast";
-        if (!atc_holds(slot, (enum atc_dtype)dtype, elements_of(p, i), atc_item_bytes(dtype)))
+        if (!atc_holds(task, slot, (enum atc_dtype)dtype, elements_of(p, i), atc_item_bytes(dtype)))
             return "an operand is too small or of another type";
-        const bool in_place = !is_dst && same_memory(slot, task->dst);
+        const bool in_place = !is_dst && atc_same_memory(slot, task->dst);
         if (in_place && (missing(p, i) != missing(p, task->n_src) ||
                          atc_item_bytes(dtype) != atc_item_bytes(gk_type(p, task->n_src))))
             return "a source lies where the result goes, in other steps";
@@ -79,7 +74,8 @@ static const char *check_call(const struct gk_call *call)
     for (int i = 0; i < call->n_src; i++)
         src[i] = (struct atc_slot){REGION_ARENA, (uint8_t)call->src_type[i], 0, 0, 0, SOME * 8};
     *gk_elements(call->kind, &params) = SOME;
-    const struct task_view view = {src, &dst, call->n_src, 1, &params, NULL};
+    const struct task_view view = {
+        .src = src, .dst = &dst, .n_src = call->n_src, .n_dst = 1, .params = &params};
     return gk_family(call->kind)->check(&view);
 }
 

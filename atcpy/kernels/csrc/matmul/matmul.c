@@ -1,4 +1,5 @@
 /* The matmul family: its checker, its blocking, and the loops around the micro-kernels. */
+#include "core/strides.h"
 #include "matmul/matmul.h"
 
 #include <string.h>
@@ -38,28 +39,13 @@ static int64_t packed_elements(const struct matmul_params *p)
     return atc_mul(ceil_div(p->n, MATMUL_PANEL), packed_panel(p));
 }
 
-/* True if no two results share an element: taken by growing stride, each dim steps over all that
- * the dims before it reach.
- */
+/* True if no two results share an element. */
 static bool results_apart(const struct matmul_params *p)
 {
     int64_t dims[MATMUL_BATCH_RANK + 1] = {p->m}, strides[MATMUL_BATCH_RANK + 1] = {p->y_row};
     memcpy(dims + 1, p->batch, sizeof p->batch);
     memcpy(strides + 1, p->y_batch, sizeof p->y_batch);
-    int64_t below = p->n;
-    for (int step = 0; step <= MATMUL_BATCH_RANK; step++) {
-        int smallest = -1;
-        for (int i = 0; i <= MATMUL_BATCH_RANK; i++)
-            if (dims[i] > 1 && (smallest < 0 || strides[i] < strides[smallest]))
-                smallest = i;
-        if (smallest < 0)
-            return true;
-        if (strides[smallest] < below)
-            return false;
-        below = atc_add(below, atc_mul(dims[smallest] - 1, strides[smallest]));
-        dims[smallest] = 1;
-    }
-    return true;
+    return atc_runs_apart(dims, strides, MATMUL_BATCH_RANK + 1, p->n);
 }
 
 static const char *check(const struct task_view *task)
@@ -106,13 +92,13 @@ static const char *check(const struct task_view *task)
               p->b_packed == 1 ? packed_elements(p) : matrix_reach(p->k, p->b_row, p->n, p->b_col));
     const int64_t y = reach(p, p->y_batch, matrix_reach(p->m, p->y_row, p->n, 1));
     const int64_t bias = matrix_reach(p->m, p->bias_row, p->n, p->bias_col);
-    const bool b_fits = p->b_packed == 1 ? weights_fit(task->src + MATMUL_B, p->weights, b)
-                                         : atc_holds(task->src + MATMUL_B, dtype, b, item);
-    if (!b_fits || !atc_holds(task->src + MATMUL_A, dtype, a, item) ||
-        !atc_holds(task->dst, dtype, y, item))
+    const bool b_fits = p->b_packed == 1 ? weights_fit(task, MATMUL_B, p->weights, b)
+                                         : atc_holds(task, task->src + MATMUL_B, dtype, b, item);
+    if (!b_fits || !atc_holds(task, task->src + MATMUL_A, dtype, a, item) ||
+        !atc_holds(task, task->dst, dtype, y, item))
         return "an operand is too small or of another type";
-    if ((has_bias && !atc_holds(task->src + MATMUL_BIAS, dtype, bias, item)) ||
-        (has_residual && !atc_holds(task->src + MATMUL_RESIDUAL, dtype, y, item)))
+    if ((has_bias && !atc_holds(task, task->src + MATMUL_BIAS, dtype, bias, item)) ||
+        (has_residual && !atc_holds(task, task->src + MATMUL_RESIDUAL, dtype, y, item)))
         return "bias or residual is too small or of another type";
     return NULL;
 }

@@ -3,9 +3,9 @@
 
 const char *const weight_types[] = {"f32", "f16", "bf16", NULL};
 
-bool weights_fit(const struct atc_slot *slot, int64_t type, int64_t elements)
+bool weights_fit(const struct task_view *task, int source, int64_t type, int64_t elements)
 {
     static const enum atc_dtype dtypes[] = {DTYPE_F32, DTYPE_F16, DTYPE_BF16};
     const enum atc_dtype dtype = dtypes[type];
-    return atc_holds(slot, dtype, elements, atc_item_bytes((int)dtype));
+    return atc_holds(task, task->src + source, dtype, elements, atc_item_bytes((int)dtype));
 }

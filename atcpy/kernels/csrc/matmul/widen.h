@@ -27,8 +27,8 @@ void widen_avx2(enum weight_type type, const uint16_t *src, const float *scale, 
 void widen_avx512f(enum weight_type type, const uint16_t *src, const float *scale, float *dst,
                    int64_t n);
 
-/* True if a slot holds so many weights of a type. */
-bool weights_fit(const struct atc_slot *slot, int64_t type, int64_t elements);
+/* True if a source holds so many weights of a type. */
+bool weights_fit(const struct task_view *task, int source, int64_t type, int64_t elements);
 
 /* Weight number i. */
 static inline float weight_at(int64_t type, const void *weights, int64_t i)

@@ -27,8 +27,8 @@ static const char *check(const struct task_view *task)
         return "wrong number of operands";
     if (!ATC_SIZES_OK(0, p->rows) || p->classes < 2 || p->classes > MAX_CLASSES)
         return "a size is out of range";
-    if (!atc_holds(task->src, DTYPE_F32, atc_mul(p->rows, pairs_of(p->classes)), 4) ||
-        !atc_holds(task->dst, DTYPE_F32, atc_mul(p->rows, p->classes), 4))
+    if (!atc_holds(task, task->src, DTYPE_F32, atc_mul(p->rows, pairs_of(p->classes)), 4) ||
+        !atc_holds(task, task->dst, DTYPE_F32, atc_mul(p->rows, p->classes), 4))
         return "an operand is too small or of a wrong type";
     return NULL;
 }

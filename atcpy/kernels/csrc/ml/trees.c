@@ -134,14 +134,14 @@ static const char *check(const struct task_view *task)
     const bool is_double = dtype == DTYPE_F64;
     const int64_t item = atc_item_bytes((int)dtype);
     const int64_t words = is_double ? 3 : 2;
-    if (!atc_holds(task->src + TREES_X, dtype, atc_mul(p->rows, p->features), item) ||
-        !atc_holds(task->dst, dtype, atc_mul(p->rows, p->targets), item) ||
-        !atc_holds(task->src + TREES_NODES, DTYPE_I64, atc_mul(p->nodes, words), 8) ||
-        !atc_holds(task->src + TREES_ROOTS, DTYPE_I32, p->trees, 4))
+    if (!atc_holds(task, task->src + TREES_X, dtype, atc_mul(p->rows, p->features), item) ||
+        !atc_holds(task, task->dst, dtype, atc_mul(p->rows, p->targets), item) ||
+        !atc_holds(task, task->src + TREES_NODES, DTYPE_I64, atc_mul(p->nodes, words), 8) ||
+        !atc_holds(task, task->src + TREES_ROOTS, DTYPE_I32, p->trees, 4))
         return "an operand is too small or of a wrong type";
-    if (p->leaves > 0 && (!atc_holds(task->src + TREES_STARTS, DTYPE_I32, p->leaves + 1, 4) ||
-                          !atc_holds(task->src + TREES_TARGETS, DTYPE_I32, p->entries, 4) ||
-                          !atc_holds(task->src + TREES_WEIGHTS, dtype, p->entries, item)))
+    if (p->leaves > 0 && (!atc_holds(task, task->src + TREES_STARTS, DTYPE_I32, p->leaves + 1, 4) ||
+                          !atc_holds(task, task->src + TREES_TARGETS, DTYPE_I32, p->entries, 4) ||
+                          !atc_holds(task, task->src + TREES_WEIGHTS, dtype, p->entries, item)))
         return "an operand is too small or of a wrong type";
 
     const void *nodes = atc_constant(task, TREES_NODES), *roots = atc_constant(task, TREES_ROOTS);

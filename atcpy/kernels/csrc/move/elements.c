@@ -13,6 +13,7 @@
  */
 #include "core/index.h"
 #include "core/kernel.h"
+#include "core/strides.h"
 #include "move/combine.h"
 #include "move/combine_kind.h"
 
@@ -72,9 +73,14 @@ static const char *check(const struct task_view *task)
      * hold. */
     if (atc_mul(lanes, p->count) > index_elements)
         return "lanes overlap";
-    if (!atc_holds(indices, DTYPE_ANY, index_elements, p->index_item) ||
-        !atc_holds(x, DTYPE_ANY, gathers ? data_elements : index_elements, p->item) ||
-        !atc_holds(task->dst, DTYPE_ANY, gathers ? index_elements : data_elements, p->item))
+    int64_t dims[ATC_MAX_RANK + 1] = {p->size}, strides[ATC_MAX_RANK + 1] = {p->data_step};
+    memcpy(dims + 1, p->dims, sizeof p->dims);
+    memcpy(strides + 1, p->data_strides, sizeof p->data_strides);
+    if (!gathers && p->size > 0 && !atc_runs_apart(dims, strides, (int)p->rank + 1, 1))
+        return "lanes that are written overlap";
+    if (!atc_holds(task, indices, DTYPE_ANY, index_elements, p->index_item) ||
+        !atc_holds(task, x, DTYPE_ANY, gathers ? data_elements : index_elements, p->item) ||
+        !atc_holds(task, task->dst, DTYPE_ANY, gathers ? index_elements : data_elements, p->item))
         return "an operand is too small";
     return NULL;
 }

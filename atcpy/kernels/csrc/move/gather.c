@@ -43,10 +43,11 @@ static const char *check(const struct task_view *task)
     if (p->outer == 0 || p->count == 0 || p->inner == 0)
         return NULL;
     const int64_t data = atc_mul(atc_mul(p->outer, p->inner), atc_product(p->dims, p->depth));
-    if (!atc_holds(task->src + GATHER_DATA, DTYPE_ANY, data, p->item) ||
-        !atc_holds(task->src + GATHER_INDICES, DTYPE_ANY,
+    if (!atc_holds(task, task->src + GATHER_DATA, DTYPE_ANY, data, p->item) ||
+        !atc_holds(task, task->src + GATHER_INDICES, DTYPE_ANY,
                    p->index_stride == 0 ? indices : atc_mul(indices, p->outer), p->index_item) ||
-        !atc_holds(task->dst, DTYPE_ANY, atc_mul(atc_mul(p->outer, p->count), p->inner), p->item))
+        !atc_holds(task, task->dst, DTYPE_ANY, atc_mul(atc_mul(p->outer, p->count), p->inner),
+                   p->item))
         return "an operand is too small";
     return NULL;
 }

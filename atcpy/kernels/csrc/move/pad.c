@@ -54,8 +54,8 @@ static const char *check(const struct task_view *task)
         last = atc_add(last, p->sizes[i] == 0 ? 0 : atc_mul(p->sizes[i] - 1, p->x_strides[i]));
     }
     const int64_t elements = atc_mul(rows_of(p), p->dims[p->rank - 1]);
-    if (!atc_holds(task->src + PAD_X, DTYPE_ANY, is_empty ? 0 : atc_add(last, 1), p->item) ||
-        !atc_holds(task->dst, DTYPE_ANY, elements, p->item) ||
+    if (!atc_holds(task, task->src + PAD_X, DTYPE_ANY, is_empty ? 0 : atc_add(last, 1), p->item) ||
+        !atc_holds(task, task->dst, DTYPE_ANY, elements, p->item) ||
         !atc_holds_optional(task, PAD_VALUE, DTYPE_ANY, 1, p->item))
         return "an operand is too small";
     return NULL;

@@ -26,9 +26,9 @@ static const char *check(const struct task_view *task)
     if (p->batch_first != 0 && p->batch_first != 1)
         return "batch_first is neither 0 nor 1";
     const int64_t elements = atc_mul(atc_mul(p->steps, p->batches), p->inner);
-    if (!atc_holds(task->src + REVERSE_SEQUENCE_X, DTYPE_ANY, elements, p->item) ||
-        !atc_holds(task->src + REVERSE_SEQUENCE_LENS, DTYPE_I64, p->batches, 8) ||
-        !atc_holds(task->dst, DTYPE_ANY, elements, p->item))
+    if (!atc_holds(task, task->src + REVERSE_SEQUENCE_X, DTYPE_ANY, elements, p->item) ||
+        !atc_holds(task, task->src + REVERSE_SEQUENCE_LENS, DTYPE_I64, p->batches, 8) ||
+        !atc_holds(task, task->dst, DTYPE_ANY, elements, p->item))
         return "an operand is too small or of a wrong type";
     return NULL;
 }

@@ -38,9 +38,9 @@ static const char *check(const struct task_view *task)
     if (p->count == 0 || p->inner == 0)
         return NULL;
     const int64_t elements = atc_mul(p->inner, atc_product(p->dims, p->depth));
-    if (!atc_holds(indices, DTYPE_ANY, atc_mul(p->count, p->depth), p->index_item) ||
-        !atc_holds(x, DTYPE_ANY, atc_mul(p->count, p->inner), p->item) ||
-        !atc_holds(task->dst, DTYPE_ANY, elements, p->item))
+    if (!atc_holds(task, indices, DTYPE_ANY, atc_mul(p->count, p->depth), p->index_item) ||
+        !atc_holds(task, x, DTYPE_ANY, atc_mul(p->count, p->inner), p->item) ||
+        !atc_holds(task, task->dst, DTYPE_ANY, elements, p->item))
         return "an operand is too small";
     return NULL;
 }

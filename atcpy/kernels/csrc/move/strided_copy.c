@@ -1,4 +1,5 @@
 /* The strided_copy family: its checker, and how a copy is cut into plates of two dims. */
+#include "core/strides.h"
 #include "move/strided_copy.h"
 
 #include <string.h>
@@ -26,8 +27,7 @@ static bool moves_within_itself(const struct task_view *task)
 {
     const struct strided_copy_params *p = task->params;
     const struct atc_slot *src = task->src, *dst = task->dst;
-    if (task->n_src == 0 || src->region != dst->region || src->index != dst->index ||
-        src->offset != dst->offset)
+    if (task->n_src == 0 || !atc_same_memory(src, dst))
         return false;
     bool moves = p->src_offset != p->dst_offset;
     for (int64_t i = 0; i < p->rank; i++)
@@ -59,11 +59,12 @@ static const char *check(const struct task_view *task)
         return "a fill has a source offset";
     int64_t dst_last, src_last;
     if (!reach(p->dims, p->dst_strides, p->rank, p->dst_offset, &dst_last) ||
-        !atc_holds(task->dst, DTYPE_ANY, atc_add(dst_last, 1), p->item) ||
-        !atc_holds(task->dst, DTYPE_ANY, elements, p->item))
+        !atc_holds(task, task->dst, DTYPE_ANY, atc_add(dst_last, 1), p->item))
         return "the copy reaches beyond the destination";
+    if (!atc_runs_apart(p->dims, p->dst_strides, (int)p->rank, 1))
+        return "elements of the destination overlap";
     if (task->n_src == 1 && (!reach(p->dims, p->src_strides, p->rank, p->src_offset, &src_last) ||
-                             !atc_holds(task->src, DTYPE_ANY, atc_add(src_last, 1), p->item)))
+                             !atc_holds(task, task->src, DTYPE_ANY, atc_add(src_last, 1), p->item)))
         return "the copy reaches beyond the source";
     return moves_within_itself(task) ? "a copy within its own memory moves elements" : NULL;
 }

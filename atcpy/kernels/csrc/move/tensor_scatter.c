@@ -31,11 +31,11 @@ static const char *check(const struct task_view *task)
     if (p->circular != 0 && p->circular != 1)
         return "circular is neither 0 nor 1";
     const int64_t rows = atc_mul(atc_mul(p->batch, p->groups), p->inner);
-    if (!atc_holds(task->src + TENSOR_SCATTER_UPDATE, DTYPE_ANY, atc_mul(rows, p->count),
+    if (!atc_holds(task, task->src + TENSOR_SCATTER_UPDATE, DTYPE_ANY, atc_mul(rows, p->count),
                    p->item) ||
-        !atc_holds(task->dst, DTYPE_ANY, atc_mul(rows, p->size), p->item) ||
+        !atc_holds(task, task->dst, DTYPE_ANY, atc_mul(rows, p->size), p->item) ||
         (task->n_src > TENSOR_SCATTER_BEGIN &&
-         !atc_holds(task->src + TENSOR_SCATTER_BEGIN, DTYPE_I64, p->batch, 8)))
+         !atc_holds(task, task->src + TENSOR_SCATTER_BEGIN, DTYPE_I64, p->batch, 8)))
         return "an operand is too small or of a wrong type";
     return NULL;
 }

@@ -23,8 +23,8 @@ static const char *check(const struct task_view *task)
     if (p->n == 0 || p->c == 0 || p->hw == 0)
         return NULL;
     const int64_t plain = atc_mul(pixels, p->c), blocked = atc_mul(pixels, blocks(p) * p->c0);
-    if (!atc_holds(task->src, DTYPE_ANY, p->to_blocked ? plain : blocked, p->item) ||
-        !atc_holds(task->dst, DTYPE_ANY, p->to_blocked ? blocked : plain, p->item))
+    if (!atc_holds(task, task->src, DTYPE_ANY, p->to_blocked ? plain : blocked, p->item) ||
+        !atc_holds(task, task->dst, DTYPE_ANY, p->to_blocked ? blocked : plain, p->item))
         return "an operand is too small";
     return NULL;
 }

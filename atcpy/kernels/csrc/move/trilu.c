@@ -34,9 +34,9 @@ static const char *check(const struct task_view *task)
     if (!atc_is_item(p->item))
         return "items are of an unknown size";
     const int64_t elements = atc_mul(atc_mul(p->matrices, p->rows), p->cols);
-    if (!atc_holds(task->src + TRILU_X, DTYPE_ANY, elements, p->item) ||
-        !atc_holds(task->dst, DTYPE_ANY, elements, p->item) ||
-        (task->n_src > TRILU_K && !atc_holds(task->src + TRILU_K, DTYPE_I64, 1, 8)))
+    if (!atc_holds(task, task->src + TRILU_X, DTYPE_ANY, elements, p->item) ||
+        !atc_holds(task, task->dst, DTYPE_ANY, elements, p->item) ||
+        (task->n_src > TRILU_K && !atc_holds(task, task->src + TRILU_K, DTYPE_I64, 1, 8)))
         return "an operand is too small or of a wrong type";
     return NULL;
 }

@@ -16,15 +16,15 @@ static const char *check(const struct task_view *task)
         return "c0 is neither 1 nor 16";
     const int64_t channels = ceil_div(p->c, p->c0) * p->c0;
     const int64_t elements = atc_mul(atc_mul(p->n, channels), p->pixels);
-    if (!atc_holds(task->src + BN_X, dtype, elements, item) ||
-        !atc_holds(task->dst, dtype, elements, item))
+    if (!atc_holds(task, task->src + BN_X, dtype, elements, item) ||
+        !atc_holds(task, task->dst, dtype, elements, item))
         return "an operand is too small or of another type";
     if ((task->src[BN_MEAN].region == REGION_NONE) != (task->src[BN_VAR].region == REGION_NONE))
         return "mean without var";
     for (int i = BN_SCALE; i < BN_OPERANDS; i++) {
         const bool optional = i == BN_MEAN || i == BN_VAR;
         if (!(optional && task->src[i].region == REGION_NONE) &&
-            !atc_holds(task->src + i, dtype, p->c, item))
+            !atc_holds(task, task->src + i, dtype, p->c, item))
             return "a vector is too small or of another type";
     }
     return NULL;

@@ -13,8 +13,8 @@ static const char *check(const struct task_view *task)
     if (!ATC_SIZES_OK(1, p->n, p->c, p->pixels, p->size))
         return "a size is out of range";
     const int64_t elements = atc_mul(atc_mul(p->n, p->c), p->pixels);
-    if (!atc_holds(task->src, dtype, elements, item) ||
-        !atc_holds(task->dst, dtype, elements, item))
+    if (!atc_holds(task, task->src, dtype, elements, item) ||
+        !atc_holds(task, task->dst, dtype, elements, item))
         return "an operand is too small or of another type";
     return NULL;
 }

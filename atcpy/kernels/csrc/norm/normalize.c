@@ -18,10 +18,13 @@ static const char *check_terms(const struct task_view *task, enum atc_dtype dtyp
             (indices->region != REGION_NONE) != (p->numbers[t] > 0) ||
             (p->numbers[t] > 0 && p->lines[t] == 0))
             return "a term or its indices are missing";
-        if (p->lines[t] > 0 && !atc_holds(term, dtype, atc_mul(p->lines[t], p->n), item))
+        if (p->numbers[t] > 0 && atc_same_memory(term, task->dst))
+            return "rows that indices name lie where others are written";
+        if (p->lines[t] > 0 && !atc_holds(task, term, dtype, atc_mul(p->lines[t], p->n), item))
             return "a term is too small or of another type";
-        if (p->numbers[t] > 0 && (!atc_is_index(indices, p->index_item[t]) ||
-                                  !atc_holds(indices, DTYPE_ANY, p->numbers[t], p->index_item[t])))
+        if (p->numbers[t] > 0 &&
+            (!atc_is_index(indices, p->index_item[t]) ||
+             !atc_holds(task, indices, DTYPE_ANY, p->numbers[t], p->index_item[t])))
             return "indices are too small or neither int32 nor int64";
     }
     return NULL;
@@ -30,7 +33,7 @@ static const char *check_terms(const struct task_view *task, enum atc_dtype dtyp
 static const char *check(const struct task_view *task)
 {
     const struct normalize_params *p = task->params;
-    const bool is_sum = p->lines[0] > 0;
+    const bool is_sum = p->lines[0] != 0;
     if (task->n_src != (is_sum ? NORM_SUM_OPERANDS : NORM_OPERANDS) || task->n_dst < 1 ||
         task->n_dst > (is_sum ? NORM_RESULTS : 1))
         return "wrong number of operands";
@@ -43,10 +46,10 @@ static const char *check(const struct task_view *task)
     if (p->n % p->run != 0)
         return "the runs do not fill a row";
     const int64_t elements = atc_mul(p->rows, p->n), entries = atc_mul(p->period, p->n / p->run);
-    if (!is_sum && !atc_holds(task->src + NORM_X, dtype, elements, item))
+    if (!is_sum && !atc_holds(task, task->src + NORM_X, dtype, elements, item))
         return "x is too small or of another type";
     for (int i = 0; i < task->n_dst; i++)
-        if (!atc_holds(task->dst + i, dtype, elements, item))
+        if (!atc_holds(task, task->dst + i, dtype, elements, item))
             return "a result is too small or of another type";
     for (int i = NORM_SCALE; i < NORM_OPERANDS; i++)
         if (!atc_holds_optional(task, i, dtype, entries, item))
@@ -60,7 +63,7 @@ static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
     const struct normalize_params *p = params;
     const int64_t elements = p->rows * p->n;
     return (struct kernel_cost){.items = p->rows,
-                                .work = p->lines[0] > 0 ? atc_mul(elements, 2) : elements};
+                                .work = p->lines[0] != 0 ? atc_mul(elements, 2) : elements};
 }
 
 DEFINE_FAMILY(normalize, NORMALIZE_FIELDS, .check = check, .cost = cost, .inplace = 1);

@@ -15,8 +15,8 @@ static const char *check(const struct task_view *task)
         return "operands are neither both float32 nor both float64";
     const int64_t elements = atc_mul(atc_mul(p->outer, p->inner), p->n);
     const int64_t item = atc_item_bytes(dtype);
-    if (!atc_holds(task->src, DTYPE_ANY, elements, item) ||
-        !atc_holds(task->dst, DTYPE_ANY, elements, item))
+    if (!atc_holds(task, task->src, DTYPE_ANY, elements, item) ||
+        !atc_holds(task, task->dst, DTYPE_ANY, elements, item))
         return "an operand is too small";
     return NULL;
 }

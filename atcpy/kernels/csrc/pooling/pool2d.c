@@ -26,8 +26,8 @@ static const char *check(const struct task_view *task)
     if (p->kind == POOL_AVG && dtype != DTYPE_F32 && dtype != DTYPE_F64)
         return "a mean needs floats";
     const int64_t item = atc_item_bytes(dtype), lanes = atc_mul(p->planes, p->c0);
-    if (!atc_holds(task->src, DTYPE_ANY, atc_mul(lanes, atc_mul(p->h, p->w)), item) ||
-        !atc_holds(task->dst, DTYPE_ANY, atc_mul(lanes, atc_mul(p->oh, p->ow)), item))
+    if (!atc_holds(task, task->src, DTYPE_ANY, atc_mul(lanes, atc_mul(p->h, p->w)), item) ||
+        !atc_holds(task, task->dst, DTYPE_ANY, atc_mul(lanes, atc_mul(p->oh, p->ow)), item))
         return "an operand is too small";
     return NULL;
 }
@@ -38,8 +38,8 @@ static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
     (void)cpu;
     const struct pool2d_params *p = params;
     return (struct kernel_cost){
-        .items = p->planes * p->oh,
-        .work = atc_mul(atc_mul(p->planes * p->c0, p->oh * p->ow), p->kh * p->kw)};
+        .items = atc_mul(p->planes, p->oh),
+        .work = atc_mul(atc_mul(p->planes * p->c0, atc_mul(p->oh, p->ow)), p->kh * p->kw)};
 }
 
 DEFINE_FAMILY(pool2d, POOL2D_FIELDS, .check = check, .cost = cost);

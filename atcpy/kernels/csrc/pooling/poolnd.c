@@ -32,9 +32,9 @@ static const char *check(const struct task_view *task)
     if (task->n_dst > 1 && p->kind != POOLND_MAX)
         return "only the largest element lies somewhere";
     const int64_t item = atc_item_bytes(dtype), results = atc_mul(p->planes, atc_volume(p->out));
-    if (!atc_holds(task->src, dtype, atc_mul(p->planes, atc_volume(p->in)), item) ||
-        !atc_holds(task->dst, dtype, results, item) ||
-        (task->n_dst > 1 && !atc_holds(task->dst + 1, DTYPE_I64, results, 8)))
+    if (!atc_holds(task, task->src, dtype, atc_mul(p->planes, atc_volume(p->in)), item) ||
+        !atc_holds(task, task->dst, dtype, results, item) ||
+        (task->n_dst > 1 && !atc_holds(task, task->dst + 1, DTYPE_I64, results, 8)))
         return "an operand is too small or of another type";
     return NULL;
 }

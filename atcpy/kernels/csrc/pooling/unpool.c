@@ -35,9 +35,9 @@ static const char *check(const struct task_view *task)
     if (p->item != 1 && p->item != 2 && p->item != 4 && p->item != 8)
         return "items are of an unknown size";
     if (elements(p, p->in) >= ATC_TOO_BIG ||
-        !atc_holds(task->src + UNPOOL_X, DTYPE_ANY, p->n, p->item) ||
-        !atc_holds(task->src + UNPOOL_INDICES, DTYPE_I64, p->n, 8) ||
-        !atc_holds(task->dst, DTYPE_ANY, elements(p, p->out), p->item))
+        !atc_holds(task, task->src + UNPOOL_X, DTYPE_ANY, p->n, p->item) ||
+        !atc_holds(task, task->src + UNPOOL_INDICES, DTYPE_I64, p->n, 8) ||
+        !atc_holds(task, task->dst, DTYPE_ANY, elements(p, p->out), p->item))
         return "an operand is too small or of a wrong type";
     return NULL;
 }

@@ -18,8 +18,9 @@ static const char *check(const struct task_view *task)
         return "wrong number of operands";
     if (!ATC_SIZES_OK(0, p->n))
         return "a size is out of range";
-    if (!atc_holds(task->src, DTYPE_ANY, p->n, 1) || !atc_holds(task->src + 1, DTYPE_ANY, 256, 1) ||
-        !atc_holds(task->dst, DTYPE_ANY, p->n, 1))
+    if (!atc_holds(task, task->src, DTYPE_ANY, p->n, 1) ||
+        !atc_holds(task, task->src + 1, DTYPE_ANY, 256, 1) ||
+        !atc_holds(task, task->dst, DTYPE_ANY, p->n, 1))
         return "an operand is too small";
     return NULL;
 }

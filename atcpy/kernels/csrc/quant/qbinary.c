@@ -8,11 +8,11 @@ static enum atc_dtype byte_type(int64_t is_signed)
     return is_signed == 1 ? DTYPE_I8 : DTYPE_U8;
 }
 
-/* True if scale and zero point of an operand can be read. */
-static bool has_steps(const struct atc_slot *scale, const struct atc_slot *zero, int64_t is_signed)
+/* True if the scale that is source `scale`, and the zero point behind it, can be read. */
+static bool has_steps(const struct task_view *task, int scale, int64_t is_signed)
 {
-    return atc_holds(scale, DTYPE_F32, 1, 4) &&
-           (zero->region == REGION_NONE || atc_holds(zero, byte_type(is_signed), 1, 1));
+    return atc_holds(task, task->src + scale, DTYPE_F32, 1, 4) &&
+           atc_holds_optional(task, scale + 1, byte_type(is_signed), 1, 1);
 }
 
 static const char *check(const struct task_view *task)
@@ -21,7 +21,7 @@ static const char *check(const struct task_view *task)
     if (task->n_src != QBINARY_OPERANDS || task->n_dst != 1)
         return "wrong number of operands";
     const struct broadcast b = qbinary_walk(p);
-    const char *reason = broadcast_check(&b);
+    const char *reason = broadcast_check(task, &b);
     if (reason != NULL)
         return reason;
     const int64_t signs[] = {p->a_signed, p->b_signed, p->y_signed};
@@ -29,13 +29,13 @@ static const char *check(const struct task_view *task)
         if (signs[i] < 0 || signs[i] > 1)
             return "a sign is neither 0 nor 1";
     const struct atc_slot *src = task->src;
-    if (!atc_holds(src + QBINARY_A, byte_type(p->a_signed), broadcast_reach(&b, 0), 1) ||
-        !atc_holds(src + QBINARY_B, byte_type(p->b_signed), broadcast_reach(&b, 1), 1) ||
-        !atc_holds(task->dst, byte_type(p->y_signed), broadcast_elements(&b), 1))
+    if (!atc_holds(task, src + QBINARY_A, byte_type(p->a_signed), broadcast_reach(&b, 0), 1) ||
+        !atc_holds(task, src + QBINARY_B, byte_type(p->b_signed), broadcast_reach(&b, 1), 1) ||
+        !atc_holds(task, task->dst, byte_type(p->y_signed), broadcast_elements(&b), 1))
         return "an operand is too small or of another type";
-    if (!has_steps(src + QBINARY_A_SCALE, src + QBINARY_A_ZERO, p->a_signed) ||
-        !has_steps(src + QBINARY_B_SCALE, src + QBINARY_B_ZERO, p->b_signed) ||
-        !has_steps(src + QBINARY_Y_SCALE, src + QBINARY_Y_ZERO, p->y_signed))
+    if (!has_steps(task, QBINARY_A_SCALE, p->a_signed) ||
+        !has_steps(task, QBINARY_B_SCALE, p->b_signed) ||
+        !has_steps(task, QBINARY_Y_SCALE, p->y_signed))
         return "a scale or zero point is missing or of another type";
     return NULL;
 }

@@ -25,9 +25,9 @@ static const char *check(const struct task_view *task)
     const int64_t x = atc_mul(channels, atc_mul(p->h, p->w));
     const int64_t y = atc_mul(channels, atc_mul(p->oh, p->ow));
     const int64_t w = atc_mul(ceil_div(p->c, QDW_C0) * QDW_C0, atc_mul(p->kh, p->kw));
-    if (!atc_holds(task->src + QGEMM_X, DTYPE_ANY, x, 1) ||
-        !atc_holds(task->src + QGEMM_W, DTYPE_ANY, w, 1) ||
-        !atc_holds(task->dst, DTYPE_ANY, y, atc_item_bytes(task->dst->dtype)))
+    if (!atc_holds(task, task->src + QGEMM_X, DTYPE_ANY, x, 1) ||
+        !atc_holds(task, task->src + QGEMM_W, DTYPE_ANY, w, 1) ||
+        !atc_holds(task, task->dst, DTYPE_ANY, y, atc_item_bytes(task->dst->dtype)))
         return "an operand is too small";
     return NULL;
 }

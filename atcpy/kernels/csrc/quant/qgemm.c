@@ -48,11 +48,13 @@ static const char *check_sizes(const struct qgemm_params *p)
 }
 
 /* True if the operand is there and holds so much, or is absent and may be. */
-static bool fits(const struct atc_slot *slot, enum atc_dtype dtype, int64_t elements, bool optional)
+static bool fits(const struct task_view *task, int source, enum atc_dtype dtype, int64_t elements,
+                 bool optional)
 {
+    const struct atc_slot *slot = task->src + source;
     if (slot->region == REGION_NONE)
         return optional;
-    return atc_holds(slot, dtype, elements, atc_item_bytes((int)dtype));
+    return atc_holds(task, slot, dtype, elements, atc_item_bytes((int)dtype));
 }
 
 const char *qgemm_check_operands(const struct task_view *task, const struct qgemm_types *types)
@@ -67,14 +69,14 @@ const char *qgemm_check_operands(const struct task_view *task, const struct qgem
     const enum atc_dtype y = types->y;
     if (src[QGEMM_X].dtype != x || src[QGEMM_W].dtype != w || task->dst->dtype != y)
         return "an operand is of another type";
-    if (!fits(src + QGEMM_X_ZERO, x, 1, true) ||
-        !fits(src + QGEMM_W_ZERO, w, types->w_zeros, true) || !fits(src + QGEMM_Y_ZERO, y, 1, true))
+    if (!fits(task, QGEMM_X_ZERO, x, 1, true) ||
+        !fits(task, QGEMM_W_ZERO, w, types->w_zeros, true) || !fits(task, QGEMM_Y_ZERO, y, 1, true))
         return "a zero point is too small or of another type";
     const bool scaled = y != DTYPE_I32, requantised = scaled && y != DTYPE_F32;
-    if (!fits(src + QGEMM_BIAS, y == DTYPE_F32 ? y : DTYPE_I32, types->columns, true) ||
-        !fits(src + QGEMM_X_SCALE, DTYPE_F32, 1, !scaled) ||
-        !fits(src + QGEMM_W_SCALE, DTYPE_F32, types->w_scales, !scaled) ||
-        !fits(src + QGEMM_Y_SCALE, DTYPE_F32, 1, !requantised))
+    if (!fits(task, QGEMM_BIAS, y == DTYPE_F32 ? y : DTYPE_I32, types->columns, true) ||
+        !fits(task, QGEMM_X_SCALE, DTYPE_F32, 1, !scaled) ||
+        !fits(task, QGEMM_W_SCALE, DTYPE_F32, types->w_scales, !scaled) ||
+        !fits(task, QGEMM_Y_SCALE, DTYPE_F32, 1, !requantised))
         return "bias or a scale is missing, too small or of another type";
     return NULL;
 }
@@ -100,9 +102,9 @@ static const char *check(const struct task_view *task)
                           : atc_mul(p->w_batched == 1 ? p->n : 1, atc_mul(p->cg, p->m));
     const int64_t y =
         atc_mul(ceil_div(p->m, p->dst_c0) * p->dst_c0, atc_mul(p->n, atc_mul(p->oh, p->ow)));
-    if (!atc_holds(task->src + QGEMM_X, DTYPE_ANY, x, 1) ||
-        !atc_holds(task->src + QGEMM_W, DTYPE_ANY, w, 1) ||
-        !atc_holds(task->dst, DTYPE_ANY, y, atc_item_bytes(task->dst->dtype)))
+    if (!atc_holds(task, task->src + QGEMM_X, DTYPE_ANY, x, 1) ||
+        !atc_holds(task, task->src + QGEMM_W, DTYPE_ANY, w, 1) ||
+        !atc_holds(task, task->dst, DTYPE_ANY, y, atc_item_bytes(task->dst->dtype)))
         return "an operand is too small";
     return NULL;
 }

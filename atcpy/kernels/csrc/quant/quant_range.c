@@ -13,9 +13,9 @@ static const char *check(const struct task_view *task)
         return "wrong number of operands";
     if (!ATC_SIZES_OK(0, p->planes, p->c1, p->pixels, p->c0) || p->c_last < 0 || p->c_last > p->c0)
         return "a size is out of range";
-    if (!atc_holds(task->src, DTYPE_F32, elements(p), 4) ||
-        !atc_holds(task->dst + RANGE_SCALE, DTYPE_F32, 1, 4) ||
-        !atc_holds(task->dst + RANGE_ZERO, DTYPE_U8, 1, 1))
+    if (!atc_holds(task, task->src, DTYPE_F32, elements(p), 4) ||
+        !atc_holds(task, task->dst + RANGE_SCALE, DTYPE_F32, 1, 4) ||
+        !atc_holds(task, task->dst + RANGE_ZERO, DTYPE_U8, 1, 1))
         return "an operand is too small or of another type";
     return NULL;
 }
@@ -23,7 +23,9 @@ static const char *check(const struct task_view *task)
 static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 {
     (void)cpu;
-    return (struct kernel_cost){.items = 1, .work = elements(params) / 4};
+    const struct quant_range_params *p = params;
+    const int64_t blocks = atc_mul(p->planes, p->c1); /* each is a run, though it be empty */
+    return (struct kernel_cost){.items = 1, .work = atc_add(elements(p) / 4, blocks)};
 }
 
 DEFINE_FAMILY(quant_range, QUANT_RANGE_FIELDS, .check = check, .cost = cost);

@@ -26,8 +26,9 @@ static const char *check(const struct task_view *task)
         return "wide or seeded is neither 0 nor 1";
     const int dtype = task->src->dtype;
     if ((dtype != DTYPE_F32 && dtype != DTYPE_F64) ||
-        !atc_holds(task->src, DTYPE_ANY, atc_mul(p->rows, p->classes), atc_item_bytes(dtype)) ||
-        !atc_holds(task->dst, p->wide ? DTYPE_I64 : DTYPE_I32, atc_mul(p->rows, p->samples),
+        !atc_holds(task, task->src, DTYPE_ANY, atc_mul(p->rows, p->classes),
+                   atc_item_bytes(dtype)) ||
+        !atc_holds(task, task->dst, p->wide ? DTYPE_I64 : DTYPE_I32, atc_mul(p->rows, p->samples),
                    p->wide ? 8 : 4))
         return "an operand is too small or of a wrong type";
     return NULL;

@@ -30,7 +30,7 @@ static const char *check(const struct task_view *task)
         return "seeded is neither 0 nor 1";
     const int dtype = task->dst->dtype;
     if ((dtype != DTYPE_F32 && dtype != DTYPE_F64) ||
-        !atc_holds(task->dst, DTYPE_ANY, p->n, atc_item_bytes(dtype)))
+        !atc_holds(task, task->dst, DTYPE_ANY, p->n, atc_item_bytes(dtype)))
         return "the result is too small or of a wrong type";
     return NULL;
 }

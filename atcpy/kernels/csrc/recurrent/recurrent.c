@@ -61,14 +61,14 @@ static const char *check(const struct task_view *task)
         const struct atc_slot *slot = task->src + operands[i].index;
         const bool needed = operands[i].index <= REC_R;
         if ((needed || slot->region != REGION_NONE) &&
-            !atc_holds(slot, operands[i].dtype, operands[i].elements, 4))
+            !atc_holds(task, slot, operands[i].dtype, operands[i].elements, 4))
             return "an operand is too small or of a wrong type";
     }
     const int64_t results[][2] = {
         {p->y, atc_mul(states, p->steps)}, {p->y_h, states}, {p->y_c, states}};
     for (int i = 0; i < 3; i++)
         if (results[i][0] != 0 &&
-            !atc_holds(task->dst + results[i][0] - 1, DTYPE_F32, results[i][1], 4))
+            !atc_holds(task, task->dst + results[i][0] - 1, DTYPE_F32, results[i][1], 4))
             return "a result is too small or of a wrong type";
     return NULL;
 }
@@ -78,7 +78,8 @@ static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 {
     (void)cpu;
     const struct recurrent_params *p = params;
-    const int64_t row = atc_mul(atc_mul(p->hidden, recurrent_gates(p)), atc_add(p->hidden, 8));
+    const int64_t row =
+        atc_add(atc_mul(atc_mul(p->hidden, recurrent_gates(p)), atc_add(p->hidden, 8)), 8);
     return (struct kernel_cost){
         .items = p->directions * ceil_div(p->batch, REC_ROWS),
         .work = atc_mul(atc_mul(atc_mul(p->directions, p->batch), atc_add(p->steps, 1)), row),

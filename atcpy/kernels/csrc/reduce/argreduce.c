@@ -14,8 +14,8 @@ static const char *check(const struct task_view *task)
         return "last is neither 0 nor 1";
     const int64_t results = atc_mul(p->outer, p->inner);
     const int64_t item = atc_item_bytes(task->src[0].dtype);
-    if (item == 0 || !atc_holds(task->src, DTYPE_ANY, atc_mul(results, p->n), item) ||
-        !atc_holds(task->dst, DTYPE_I64, results, 8))
+    if (item == 0 || !atc_holds(task, task->src, DTYPE_ANY, atc_mul(results, p->n), item) ||
+        !atc_holds(task, task->dst, DTYPE_I64, results, 8))
         return "an operand is too small or of a wrong type";
     return NULL;
 }

@@ -37,8 +37,8 @@ static const char *check(const struct task_view *task)
         dtype == DTYPE_BOOL)
         return "elements are not numbers of one type";
     const int64_t elements = atc_mul(atc_mul(p->outer, p->inner), p->n);
-    if (!atc_holds(task->src, DTYPE_ANY, elements, atc_item_bytes(dtype)) ||
-        !atc_holds(task->dst, DTYPE_ANY, elements, atc_item_bytes(dtype)))
+    if (!atc_holds(task, task->src, DTYPE_ANY, elements, atc_item_bytes(dtype)) ||
+        !atc_holds(task, task->dst, DTYPE_ANY, elements, atc_item_bytes(dtype)))
         return "an operand is too small";
     return NULL;
 }

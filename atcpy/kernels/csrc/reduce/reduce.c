@@ -52,8 +52,8 @@ static const char *check(const struct task_view *task)
     if (!is_float && p->kind == REDUCE_MEAN && terms == 0)
         return "no integer is the mean of nothing";
     const int64_t item = atc_item_bytes(dtype);
-    if (!atc_holds(task->src, DTYPE_ANY, extent(p), item) ||
-        !atc_holds(task->dst, DTYPE_ANY, results, item))
+    if (!atc_holds(task, task->src, DTYPE_ANY, extent(p), item) ||
+        !atc_holds(task, task->dst, DTYPE_ANY, results, item))
         return "an operand is too small";
     return NULL;
 }

@@ -29,10 +29,10 @@ static const char *check(const struct task_view *task)
     if (!atc_is_item(p->item))
         return "items are of an unknown size";
     const int64_t elements = atc_mul(atc_mul(p->outer, p->n), p->inner);
-    if (!atc_holds(task->src + COMPRESS_X, DTYPE_ANY, elements, p->item) ||
-        !atc_holds(task->src + COMPRESS_CONDITION, DTYPE_BOOL, p->conditions, 1) ||
-        !atc_holds(task->dst + COMPRESS_Y, DTYPE_ANY, elements, p->item) ||
-        !atc_holds(task->dst + COMPRESS_COUNT, DTYPE_I64, 1, 8))
+    if (!atc_holds(task, task->src + COMPRESS_X, DTYPE_ANY, elements, p->item) ||
+        !atc_holds(task, task->src + COMPRESS_CONDITION, DTYPE_BOOL, p->conditions, 1) ||
+        !atc_holds(task, task->dst + COMPRESS_Y, DTYPE_ANY, elements, p->item) ||
+        !atc_holds(task, task->dst + COMPRESS_COUNT, DTYPE_I64, 1, 8))
         return "an operand is too small or of a wrong type";
     return NULL;
 }
@@ -42,7 +42,7 @@ static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 {
     (void)cpu;
     const struct compress_params *p = params;
-    const int64_t looked_at = p->inner == 0 ? 0 : atc_mul(p->outer, p->conditions);
+    const int64_t looked_at = p->inner == 0 ? 0 : atc_mul(p->outer, atc_add(p->conditions, 1));
     return (struct kernel_cost){
         .items = 1,
         .work = atc_add(atc_add(p->conditions, looked_at),

@@ -36,10 +36,11 @@ static const char *check(const struct task_view *task)
     if (!atc_holds_optional(task, NMS_MAX_BOXES, DTYPE_I64, 1, 8) ||
         !atc_holds_optional(task, NMS_IOU, DTYPE_F32, 1, 4) ||
         !atc_holds_optional(task, NMS_MIN_SCORE, DTYPE_F32, 1, 4) ||
-        !atc_holds(task->src + NMS_BOXES, DTYPE_F32, atc_mul(atc_mul(p->batches, p->n), 4), 4) ||
-        !atc_holds(task->src + NMS_SCORES, DTYPE_F32, atc_mul(lanes, p->n), 4) ||
-        !atc_holds(task->dst + NMS_Y, DTYPE_I64, atc_mul(atc_mul(lanes, p->room), 3), 8) ||
-        !atc_holds(task->dst + NMS_COUNT, DTYPE_I64, 1, 8))
+        !atc_holds(task, task->src + NMS_BOXES, DTYPE_F32, atc_mul(atc_mul(p->batches, p->n), 4),
+                   4) ||
+        !atc_holds(task, task->src + NMS_SCORES, DTYPE_F32, atc_mul(lanes, p->n), 4) ||
+        !atc_holds(task, task->dst + NMS_Y, DTYPE_I64, atc_mul(atc_mul(lanes, p->room), 3), 8) ||
+        !atc_holds(task, task->dst + NMS_COUNT, DTYPE_I64, 1, 8))
         return "an operand is too small or of a wrong type";
     return NULL;
 }

@@ -27,9 +27,9 @@ static const char *check(const struct task_view *task)
     if (p->is_float != 0 && p->is_float != 1)
         return "is_float is neither 0 nor 1";
     const int64_t elements = atc_product(p->dims, p->rank);
-    if (!atc_holds(task->src, DTYPE_ANY, elements, p->item) ||
-        !atc_holds(task->dst + NONZERO_Y, DTYPE_I64, atc_mul(elements, p->rank), 8) ||
-        !atc_holds(task->dst + NONZERO_COUNT, DTYPE_I64, 1, 8))
+    if (!atc_holds(task, task->src, DTYPE_ANY, elements, p->item) ||
+        !atc_holds(task, task->dst + NONZERO_Y, DTYPE_I64, atc_mul(elements, p->rank), 8) ||
+        !atc_holds(task, task->dst + NONZERO_COUNT, DTYPE_I64, 1, 8))
         return "an operand is too small or of a wrong type";
     return NULL;
 }

@@ -30,9 +30,9 @@ static const char *check(const struct task_view *task)
     if (!atc_is_item(p->item) || p->dtype != indices->dtype || !atc_is_number(indices->dtype))
         return "items or indices are of an unknown type";
     const int64_t lanes = atc_mul(p->outer, p->inner);
-    if (!atc_holds(indices, DTYPE_ANY, lanes, atc_item_bytes(indices->dtype)) ||
-        !atc_holds(task->src + ONEHOT_VALUES, DTYPE_ANY, 2, p->item) ||
-        !atc_holds(task->dst, DTYPE_ANY, atc_mul(lanes, p->depth), p->item))
+    if (!atc_holds(task, indices, DTYPE_ANY, lanes, atc_item_bytes(indices->dtype)) ||
+        !atc_holds(task, task->src + ONEHOT_VALUES, DTYPE_ANY, 2, p->item) ||
+        !atc_holds(task, task->dst, DTYPE_ANY, atc_mul(lanes, p->depth), p->item))
         return "an operand is too small";
     return NULL;
 }

@@ -31,9 +31,9 @@ static const char *check(const struct task_view *task)
         task->dst[TOPK_VALUES].dtype != task->src->dtype)
         return "elements of this type have no order";
     const int64_t lanes = atc_mul(p->outer, p->inner), item = atc_item_bytes(task->src->dtype);
-    if (!atc_holds(task->src, DTYPE_ANY, atc_mul(lanes, p->n), item) ||
-        !atc_holds(task->dst + TOPK_VALUES, DTYPE_ANY, atc_mul(lanes, p->k), item) ||
-        !atc_holds(task->dst + TOPK_INDICES, DTYPE_I64, atc_mul(lanes, p->k), 8))
+    if (!atc_holds(task, task->src, DTYPE_ANY, atc_mul(lanes, p->n), item) ||
+        !atc_holds(task, task->dst + TOPK_VALUES, DTYPE_ANY, atc_mul(lanes, p->k), item) ||
+        !atc_holds(task, task->dst + TOPK_INDICES, DTYPE_I64, atc_mul(lanes, p->k), 8))
         return "an operand is too small or of a wrong type";
     return NULL;
 }

@@ -42,10 +42,10 @@ static const char *check(const struct task_view *task)
         return "elements of this type have no order";
     const int64_t item = atc_item_bytes(task->src->dtype);
     for (int64_t i = 1; i <= p->results; i++)
-        if (!atc_holds(task->dst + i, DTYPE_I64, i == p->results ? 1 : p->n, 8))
+        if (!atc_holds(task, task->dst + i, DTYPE_I64, i == p->results ? 1 : p->n, 8))
             return "an operand is too small or of a wrong type";
-    if (!atc_holds(task->src, DTYPE_ANY, element_count(p), item) ||
-        !atc_holds(task->dst + UNIQUE_Y, DTYPE_ANY, element_count(p), item))
+    if (!atc_holds(task, task->src, DTYPE_ANY, element_count(p), item) ||
+        !atc_holds(task, task->dst + UNIQUE_Y, DTYPE_ANY, element_count(p), item))
         return "an operand is too small";
     return NULL;
 }
@@ -55,12 +55,13 @@ static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 {
     (void)cpu;
     const struct unique_params *p = params;
+    const int64_t slice = atc_mul(p->outer, atc_add(p->inner, 1));
     int64_t rounds = 8;
     for (int64_t width = 1; width < p->n; width *= 2)
         rounds++;
     return (struct kernel_cost){
         .items = 1,
-        .work = atc_mul(rounds, atc_add(p->n, element_count(p))),
+        .work = atc_mul(rounds, atc_add(atc_add(p->n, p->outer), atc_mul(p->n, slice))),
         .scratch = atc_mul(atc_add(atc_mul(p->n, 4), element_count(p)), sizeof(int64_t))};
 }
 

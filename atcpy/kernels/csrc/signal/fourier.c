@@ -74,9 +74,9 @@ static const char *check(const struct task_view *task)
         return "operands are of an unknown type";
     const int64_t item = atc_item_bytes(dtype), series = atc_mul(p->outer, p->inner);
     const int64_t bins = atc_mul(atc_mul(p->frames, p->bins), p->hermitian ? 1 : 2);
-    if (!atc_holds(task->src + FOURIER_X, dtype, atc_mul(series, atc_mul(p->length, p->parts)),
-                   item) ||
-        !atc_holds(task->dst, dtype, atc_mul(series, bins), item) ||
+    if (!atc_holds(task, task->src + FOURIER_X, dtype,
+                   atc_mul(series, atc_mul(p->length, p->parts)), item) ||
+        !atc_holds(task, task->dst, dtype, atc_mul(series, bins), item) ||
         !atc_holds_optional(task, FOURIER_WINDOW, dtype, p->n, item))
         return "an operand is too small or of another type";
     return NULL;

@@ -47,9 +47,9 @@ static const char *check(const struct task_view *task)
         return "operands are of an unknown type";
     const int64_t item = atc_item_bytes(dtype), planes = atc_mul(p->n, p->c);
     const int64_t points = atc_mul(p->n, atc_volume(p->out));
-    if (!atc_holds(task->src + GRID_X, dtype, atc_mul(planes, atc_volume(p->in)), item) ||
-        !atc_holds(task->src + GRID_GRID, dtype, atc_mul(points, p->dims), item) ||
-        !atc_holds(task->dst, dtype, atc_mul(planes, atc_volume(p->out)), item))
+    if (!atc_holds(task, task->src + GRID_X, dtype, atc_mul(planes, atc_volume(p->in)), item) ||
+        !atc_holds(task, task->src + GRID_GRID, dtype, atc_mul(points, p->dims), item) ||
+        !atc_holds(task, task->dst, dtype, atc_mul(planes, atc_volume(p->out)), item))
         return "an operand is too small or of another type";
     return NULL;
 }

@@ -9,11 +9,12 @@ static int64_t table_entries(const struct interp_params *p)
     return all;
 }
 
-static bool weights_fit(const struct atc_slot *weights, enum atc_dtype dtype, int64_t entries)
+static bool weights_fit(const struct task_view *task, enum atc_dtype dtype, int64_t entries)
 {
+    const struct atc_slot *weights = task->src + INTERP_WEIGHTS;
     switch (dtype) {
     case DTYPE_F32:
-        return atc_holds(weights, DTYPE_F32, entries, 4);
+        return atc_holds(task, weights, DTYPE_F32, entries, 4);
     case DTYPE_F64:
     case DTYPE_I8:
     case DTYPE_U8:
@@ -21,7 +22,7 @@ static bool weights_fit(const struct atc_slot *weights, enum atc_dtype dtype, in
     case DTYPE_U16:
     case DTYPE_I32:
     case DTYPE_I64:
-        return atc_holds(weights, DTYPE_F64, entries, 8);
+        return atc_holds(task, weights, DTYPE_F64, entries, 8);
     default:
         return false;
     }
@@ -44,18 +45,18 @@ static const char *check(const struct task_view *task)
     if (p->item != 1 && p->item != 2 && p->item != 4 && p->item != 8)
         return "items are of an unknown size";
     const int64_t entries = table_entries(p), images = atc_mul(p->outer, p->inner);
-    if (!atc_holds(task->src + INTERP_INDICES, DTYPE_I32, entries, 4))
+    if (!atc_holds(task, task->src + INTERP_INDICES, DTYPE_I32, entries, 4))
         return "a table is too small";
     const enum atc_dtype dtype = (enum atc_dtype)task->src[INTERP_X].dtype;
     if (!interp_mixes(task)) {
         if (atc_product(p->taps, INTERP_DIMS) != 1)
             return "weights are missing";
-    } else if (!weights_fit(task->src + INTERP_WEIGHTS, dtype, entries) ||
-               atc_item_bytes(dtype) != p->item || task->dst[0].dtype != dtype)
+    } else if (!weights_fit(task, dtype, entries) || atc_item_bytes(dtype) != p->item ||
+               task->dst[0].dtype != dtype)
         return "weights do not fit the type";
-    if (!atc_holds(task->src + INTERP_X, DTYPE_ANY,
+    if (!atc_holds(task, task->src + INTERP_X, DTYPE_ANY,
                    atc_mul(images, atc_product(p->in, INTERP_DIMS)), p->item) ||
-        !atc_holds(task->dst, DTYPE_ANY, atc_mul(images, atc_product(p->out, INTERP_DIMS)),
+        !atc_holds(task, task->dst, DTYPE_ANY, atc_mul(images, atc_product(p->out, INTERP_DIMS)),
                    p->item))
         return "an operand is too small";
     return NULL;

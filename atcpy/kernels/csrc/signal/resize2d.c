@@ -32,8 +32,8 @@ static const char *check(const struct task_view *task)
     if (dtype == DTYPE_F32 && p->item != 4)
         return "linear is of float32 only";
     const int64_t pixels = atc_mul(p->outer, p->c0);
-    if (!atc_holds(task->src, dtype, atc_mul(pixels, p->h * p->w), p->item) ||
-        !atc_holds(task->dst, dtype, atc_mul(pixels, p->oh * p->ow), p->item))
+    if (!atc_holds(task, task->src, dtype, atc_mul(pixels, p->h * p->w), p->item) ||
+        !atc_holds(task, task->dst, dtype, atc_mul(pixels, p->oh * p->ow), p->item))
         return "an operand is too small or of another type";
     return NULL;
 }

@@ -43,10 +43,11 @@ static const char *check(const struct task_view *task)
         return "operands are of an unknown type";
     const int64_t item = atc_item_bytes(dtype), columns = p->kind == ROI_MAX ? 5 : 4;
     const int64_t results = atc_mul(atc_mul(p->count, p->c), atc_mul(p->oh, p->ow));
-    if (!atc_holds(task->src + ROI_X, dtype, atc_mul(atc_mul(p->n, p->c), p->h * p->w), item) ||
-        !atc_holds(task->src + ROI_ROIS, dtype, atc_mul(p->count, columns), item) ||
-        !atc_holds(task->dst, dtype, results, item) ||
-        (p->kind != ROI_MAX && !atc_holds(task->src + ROI_BATCH, DTYPE_I64, p->count, 8)))
+    if (!atc_holds(task, task->src + ROI_X, dtype, atc_mul(atc_mul(p->n, p->c), p->h * p->w),
+                   item) ||
+        !atc_holds(task, task->src + ROI_ROIS, dtype, atc_mul(p->count, columns), item) ||
+        !atc_holds(task, task->dst, dtype, results, item) ||
+        (p->kind != ROI_MAX && !atc_holds(task, task->src + ROI_BATCH, DTYPE_I64, p->count, 8)))
         return "an operand is too small or of another type";
     return NULL;
 }
