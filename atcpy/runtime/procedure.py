@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from atcpy.errors import InternalError, ModelInvalid, ResourceLimit
 from atcpy.ir import Graph, Node, PlannedCluster, Sym, Value, Variable, nodes_with_bodies, with_bodies
 from atcpy.ir.tensor import Array
+from atcpy.kernels import _kernels
 from atcpy.om.task_record import TaskRecord
 from atcpy.ops.core.reference import EVALUATION_ERRORS
 from atcpy.ops.core.steps import Cluster, Step, cluster_graph, find_steps
@@ -155,6 +156,7 @@ class Procedure:
             for slot, value in zip(self._inputs, values, strict=True):
                 slots[slot] = value
             for step in self._steps:
+                _kernels.check_deadline()
                 operands = [slots[slot] for slot in step.inputs]
                 results = self._run_step(step, operands, profile, planned=planned)
                 for slot, result in zip(step.outputs, results, strict=True):

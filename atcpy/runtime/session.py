@@ -15,6 +15,7 @@ from atcpy.ir.dtype import DType
 from atcpy.kernels import _kernels
 from atcpy.om.container import Verify
 from atcpy.om.package import Package
+from atcpy.runtime.deadline import deadline
 from atcpy.runtime.distributed.world import SingleRank, World
 from atcpy.runtime.loader import bind_compiled, bind_package, missing_custom_ops, open_package
 from atcpy.runtime.plan import ExecutionPlan
@@ -195,14 +196,20 @@ class InferenceSession:
 
         return [task for plan in self.plans for task in tasks_of(plan)]
 
-    def run(self, output_names: Sequence[str] | None, feeds: Mapping[str, Any]) -> list[Any]:
+    def run(
+        self, output_names: Sequence[str] | None, feeds: Mapping[str, Any], *, timeout: float | None = None
+    ) -> list[Any]:
         """Runs the model. `feeds` maps every input's name to an array of its dtype and shape; the
         result has the outputs named, or all, as arrays that the caller owns. A sequence is a list, a
-        map a dict, an optional without value None.
+        map a dict, an optional without value None. `timeout`: most seconds that it may take.
 
         Raises UsageError for feeds that do not fit, ModelInvalid (D0001) for values that break an
-        op's rule, ResourceLimit if there is no memory; ModelInvalid (D0002) if other ranks run another package.
+        op's rule, ResourceLimit if there is no memory (R0001) or the time is over (R0003); ModelInvalid (D0002) if
+        other ranks run another package. The session can be used again after each of them.
         """
+        if timeout is not None:
+            with deadline(timeout):
+                return self.run(output_names, feeds)
         self.agree()
         chosen = self._choose_outputs(output_names)
         if self._states is None:

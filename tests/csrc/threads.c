@@ -34,7 +34,7 @@ static void *call(void *seed)
         struct job job = {.bad_thread = 0};
         state = state * 1664525u + 1013904223u;
         const int64_t items = (state >> 8) % (MAX_ITEMS + 1);
-        atc_parallel(1 + (int)(state >> 20) % THREADS, items, mark, &job);
+        atc_parallel(1 + (int)(state >> 20) % THREADS, items, mark, NULL, &job);
         for (int64_t i = 0; i < MAX_ITEMS; i++) {
             if (job.done[i] != (i < items) || atomic_load(&job.bad_thread)) {
                 fprintf(stderr, "item %lld of %lld was done %d times\n", (long long)i,

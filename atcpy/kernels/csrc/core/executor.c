@@ -1,4 +1,5 @@
 /* The executor: one loop over tasks. Below a microsecond a task, no allocation, no Python. */
+#include "core/clock.h"
 #include "core/control.h"
 #include "core/cpu.h"
 #include "core/entropy.h"
@@ -6,19 +7,14 @@
 #include "core/pool.h"
 
 #include <assert.h>
-#include <time.h>
 #ifdef __SANITIZE_ADDRESS__
 #include <sanitizer/asan_interface.h>
 #endif
 
-enum { POLL_NS = 50000000 };
-
-static int64_t now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
-}
+/* How long a slice of a long task may take, and how much longer the next one may be: some kernels
+ * prepare what several items share.
+ */
+enum { SLICE_NS = 4000000, MAX_GROWTH = 8 };
 
 struct launch {
     const struct atc_bound_task *task;
@@ -27,14 +23,41 @@ struct launch {
     int64_t scratch_bytes;
 };
 
+/* How many items take about SLICE_NS, after so many took so long. */
+static int64_t next_slice(int64_t items, int64_t elapsed_ns)
+{
+    const int64_t growth = SLICE_NS / (elapsed_ns + 1);
+    if (growth >= 1)
+        return items * (growth < MAX_GROWTH ? growth : MAX_GROWTH);
+    return items > 1 ? items / 2 : 1;
+}
+
 static void run_items(void *context, int64_t begin, int64_t end, int thread)
 {
     const struct launch *launch = context;
     struct kernel_args args = launch->args;
     args.scratch = launch->scratch + launch->scratch_bytes * thread;
-    args.begin = begin;
-    args.end = end;
-    launch->task->fn(&args);
+    args.thread = thread;
+    int64_t slice = launch->task->first_slice;
+    if (slice == 0) {
+        args.begin = begin;
+        args.end = end;
+        launch->task->fn(&args);
+        return;
+    }
+    for (int64_t at = begin; at < end && !atc_stopped(&args); at = args.end) {
+        const int64_t start = atc_now_ns();
+        args.begin = at;
+        args.end = slice < end - at ? at + slice : end;
+        launch->task->fn(&args);
+        slice = next_slice(args.end - at, atc_now_ns() - start);
+    }
+}
+
+static void ask_stop(void *context)
+{
+    const struct launch *launch = context;
+    (void)atc_ask_stop(launch->args.stop);
 }
 
 static void *operand(const struct atc_run *run, const struct atc_bound_task *task, int number)
@@ -76,11 +99,13 @@ static bool is_sound(const struct atc_run *run, const struct atc_bound_task *tas
 
 static void run_task(struct atc_run *run, const struct atc_bound_task *task)
 {
-    struct launch launch = {
-        .task = task,
-        .scratch = run->scratch,
-        .scratch_bytes = run->plan->scratch_bytes,
-        .args = {.params = task->params, .cpu = atc_this_cpu(), .fault = &run->fault}};
+    struct launch launch = {.task = task,
+                            .scratch = run->scratch,
+                            .scratch_bytes = run->plan->scratch_bytes,
+                            .args = {.params = task->params,
+                                     .cpu = atc_this_cpu(),
+                                     .fault = &run->fault,
+                                     .stop = &run->stop}};
     for (int i = 0; i < task->n_src; i++)
         launch.args.src[i] = operand(run, task, i);
     for (int i = 0; i < task->n_dst; i++)
@@ -88,24 +113,23 @@ static void run_task(struct atc_run *run, const struct atc_bound_task *task)
     if (task->row->family->draws)
         launch.args.entropy = atc_entropy();
     assert(is_sound(run, task, &launch));
-    atc_parallel(task->parallel ? run->plan->threads : 1, task->items, run_items, &launch);
+    atc_parallel(task->parallel ? run->plan->threads : 1, task->items, run_items, ask_stop,
+                 &launch);
 }
 
-/* Notes the time of a task, and lets the caller interrupt the run. The clock is read after each
- * task that may have been long, and after every 16th.
+/* Notes the time of a task, and whether the run is to end before it is done. The clock is read
+ * after each task that may have been long, and after every 16th.
  */
 static enum atc_run_status tick(struct atc_run *run, int64_t number)
 {
-    if (run->elapsed_ns == NULL && !run->plan->tasks[number].parallel && ++run->ticks % 16 != 0)
-        return RUN_DONE;
-    const int64_t now = now_ns();
-    if (run->elapsed_ns != NULL)
+    if (run->elapsed_ns != NULL) {
+        const int64_t now = atc_now_ns();
         run->elapsed_ns[number] += now - run->stamped_ns;
-    run->stamped_ns = now;
-    if (run->interrupted == NULL || now - run->polled_ns <= POLL_NS)
+        run->stamped_ns = now;
+    }
+    if (!run->plan->tasks[number].parallel && ++run->ticks % 16 != 0)
         return RUN_DONE;
-    run->polled_ns = now;
-    if (!run->interrupted())
+    if (!atc_ask_stop(&run->stop))
         return RUN_DONE;
     run->task = number;
     return RUN_INTERRUPTED;
@@ -158,10 +182,12 @@ static enum atc_run_status run_range(struct atc_run *run, int64_t first, int64_t
             i += ((const struct loop_params *)task->params)->body_tasks;
         } else {
             run_task(run, task);
-            if (atomic_load_explicit(&run->fault.code, memory_order_relaxed) != FAULT_NONE) {
-                run->task = i;
+            if (atc_is_stopped(&run->stop))
+                status = RUN_INTERRUPTED;
+            else if (atomic_load_explicit(&run->fault.code, memory_order_relaxed) != FAULT_NONE)
                 status = RUN_FAULT;
-            }
+            if (status != RUN_DONE)
+                run->task = i;
         }
         if (status == RUN_DONE)
             status = tick(run, number);
@@ -173,7 +199,7 @@ static enum atc_run_status run_range(struct atc_run *run, int64_t first, int64_t
 
 enum atc_run_status atc_run_tasks(struct atc_run *run, int64_t first, int64_t last)
 {
-    run->stamped_ns = run->polled_ns = now_ns();
+    run->stamped_ns = run->stop.asked_ns = atc_now_ns();
     return run_range(run, first, last);
 }
 
@@ -192,9 +218,9 @@ static void prepare_next(uint8_t **bases, const struct atc_iterations *iteration
 enum atc_run_status atc_run_iterations(struct atc_run *run, uint8_t **bases,
                                        struct atc_iterations *iterations)
 {
-    int64_t polled = now_ns();
+    run->stamped_ns = run->stop.asked_ns = atc_now_ns();
     for (iterations->done = 0; iterations->done < iterations->count;) {
-        const enum atc_run_status status = atc_run_tasks(run, 0, run->plan->n_tasks);
+        const enum atc_run_status status = run_range(run, 0, run->plan->n_tasks);
         if (status != RUN_DONE)
             return status;
         iterations->done++;
@@ -202,11 +228,8 @@ enum atc_run_status atc_run_iterations(struct atc_run *run, uint8_t **bases,
         prepare_next(bases, iterations);
         if (ends)
             break;
-        if (iterations->done % 64 == 0 && run->interrupted != NULL && now_ns() - polled > POLL_NS) {
-            polled = now_ns();
-            if (run->interrupted())
-                return RUN_INTERRUPTED;
-        }
+        if (iterations->done % 64 == 0 && atc_ask_stop(&run->stop)) /* a plan may have no tasks */
+            return RUN_INTERRUPTED;
     }
     return RUN_DONE;
 }

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "core/checked.h"
+#include "core/stop.h"
 #include "core/task.h"
 
 enum atc_isa {
@@ -53,7 +54,19 @@ struct kernel_args {
     struct atc_fault *fault;
     uint64_t entropy; /* of families that draw: another number in each launch */
     int64_t begin, end;
+    struct atc_stop *stop; /* or NULL */
+    int thread;            /* 0: the one that called the run */
 };
+
+/* Whether the call is to end, whatever it leaves unwritten. Kernels with items that may take long
+ * ask it between pieces of a millisecond or less; between items the executor does.
+ */
+static inline bool atc_stopped(const struct kernel_args *args)
+{
+    if (args->stop == NULL)
+        return false;
+    return args->thread == 0 ? atc_ask_stop(args->stop) : atc_is_stopped(args->stop);
+}
 
 /* The symbol of the instruction set that a file is compiled for; meson.build defines ATC_ISA. */
 #define ISA_PASTE(symbol, isa)  symbol##_##isa

@@ -8,6 +8,7 @@
  *     run.execute(first, last, elapsed_ns=None);  memoryview(run) -> the arena
  *     run.iterate(count, swaps, strides, condition) -> how many iterations there were
  *     maps_of_rows(keys, rows) -> [{key: float, ...}, ...]
+ *     set_deadline(ns) -> the one before;  check_deadline()
  *     SymbolicPlan(blob, records, weights, threads, isa, only, arenas_of)
  *     plan.arena_bytes() -> those of every instance, or None: each has its own
  *     plan.instantiate(symbols) -> (Plan, port_bytes, output_shapes, arena_bytes), or None
@@ -15,6 +16,7 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#include "core/clock.h"
 #include "core/cpu.h"
 #include "core/plan.h"
 #include "core/program.h"
@@ -498,6 +500,30 @@ static void run_dealloc(PyObject *object)
     Py_DECREF(type);
 }
 
+/* When the runs of a thread are to end, of atc_now_ns; 0: not before they are done. */
+static _Thread_local int64_t deadline_ns;
+
+static PyObject *set_deadline(PyObject *module, PyObject *args)
+{
+    (void)module;
+    long long deadline;
+    if (!PyArg_ParseTuple(args, "L", &deadline))
+        return NULL;
+    const int64_t before = deadline_ns;
+    deadline_ns = deadline;
+    return PyLong_FromLongLong(before);
+}
+
+static PyObject *check_deadline(PyObject *module, PyObject *unused)
+{
+    (void)module;
+    (void)unused;
+    if (deadline_ns == 0 || atc_now_ns() < deadline_ns)
+        Py_RETURN_NONE;
+    PyErr_SetNone(PyExc_TimeoutError);
+    return NULL;
+}
+
 static int signals_pending(void)
 {
     const PyGILState_STATE state = PyGILState_Ensure();
@@ -509,8 +535,11 @@ static int signals_pending(void)
 /* Raises what ended a run, if something did. */
 static bool has_run(struct atc_run *run, enum atc_run_status status)
 {
-    if (status == RUN_INTERRUPTED)
-        return false; /* the signal's handler has raised */
+    if (status == RUN_INTERRUPTED) {
+        if (atomic_load(&run->stop.reason) == STOP_TIME_OVER)
+            PyErr_SetNone(PyExc_TimeoutError);
+        return false; /* else the signal's handler has raised */
+    }
     if (status != RUN_FAULT)
         return true;
     PyObject *value = Py_BuildValue("(LiLL)", (long long)run->task, atomic_load(&run->fault.code),
@@ -553,7 +582,7 @@ static PyObject *run_execute(PyObject *object, PyObject *args)
                           .bases = self->bases,
                           .scratch = self->arena->bytes + self->owner->plan->arena_bytes,
                           .elapsed_ns = elapsed.buf,
-                          .interrupted = signals_pending};
+                          .stop = {.interrupted = signals_pending, .deadline_ns = deadline_ns}};
     enum atc_run_status status;
     Py_BEGIN_ALLOW_THREADS status = atc_run_tasks(&run, first, last);
     Py_END_ALLOW_THREADS if (elapsed.obj != NULL) PyBuffer_Release(&elapsed);
@@ -670,7 +699,7 @@ static PyObject *run_iterate(PyObject *object, PyObject *args)
         struct atc_run run = {.plan = plan,
                               .bases = self->bases,
                               .scratch = self->arena->bytes + plan->arena_bytes,
-                              .interrupted = signals_pending};
+                              .stop = {.interrupted = signals_pending, .deadline_ns = deadline_ns}};
         if (are_distinct(self, &iterations)) {
             enum atc_run_status status;
             Py_BEGIN_ALLOW_THREADS status = atc_run_iterations(&run, self->bases, &iterations);
@@ -796,6 +825,11 @@ static PyMethodDef functions[] = {
     {"rows", list_rows, METH_NOARGS, "The kernel table."},
     {"maps_of_rows", maps_of_rows, METH_VARARGS, "A dict of each row of floats."},
     {"cpu", describe_cpu, METH_NOARGS, "ISA in use and cache sizes."},
+    {"check_deadline", check_deadline, METH_NOARGS,
+     "Raises TimeoutError if the deadline of this thread is over."},
+    {"set_deadline", set_deadline, METH_VARARGS,
+     "Sets when runs of this thread end with TimeoutError, in nanoseconds of time.monotonic_ns, or "
+     "0; returns what was set."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -7,8 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Below so many element operations, waking another thread costs more than it saves. */
-enum { PARALLEL_WORK = 20000 };
+/* Below so many element operations, waking another thread costs more than it saves. Above so many,
+ * a task may take long enough that someone wants to end it, and begins with slices of so many.
+ */
+enum { PARALLEL_WORK = 20000, LONG_WORK = 1 << 19, SLICE_WORK = 1 << 17 };
 
 /* What a task may do and take whatever its operands are, about a second and some MB, and for each
  * byte of them that it touches.
@@ -270,6 +272,10 @@ static bool bind(struct atc_plan *plan, int64_t number, const struct kernel_row 
     bound->params = task->params;
     bound->items = needs.cost.items;
     bound->parallel = needs.cost.work >= PARALLEL_WORK;
+    if (needs.cost.work >= LONG_WORK) {
+        const int64_t slice = needs.cost.items / (needs.cost.work / SLICE_WORK);
+        bound->first_slice = slice < 1 ? 1 : slice;
+    }
     if (needs.cost.scratch > plan->scratch_bytes)
         plan->scratch_bytes = (needs.cost.scratch + 63) / 64 * 64;
     return true;

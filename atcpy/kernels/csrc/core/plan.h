@@ -22,7 +22,8 @@ struct atc_bound_task {
     const struct kernel_row *row;
     const void *params;
     int64_t items;
-    bool parallel; /* work enough to wake other threads */
+    int64_t first_slice; /* items to begin with where a run may have to end between items, or 0 */
+    bool parallel;       /* work enough to wake other threads */
     enum atc_control control;
     int n_src, n_dst;
     struct atc_operand operands[ATC_MAX_SLOTS];
@@ -103,13 +104,12 @@ struct atc_run {
     const struct atc_plan *plan;
     uint8_t *const *bases;
     uint8_t *scratch;
-    int64_t *elapsed_ns;      /* one a task, to which its time is added, or NULL */
-    int (*interrupted)(void); /* asked now and then, or NULL */
+    int64_t *elapsed_ns; /* one a task, to which its time is added, or NULL */
+    struct atc_stop stop;
     struct atc_fault fault;
-    int64_t task; /* where it stopped */
-    int64_t stamped_ns,
-        polled_ns;  /* when a time was noted, and when `interrupted` was asked, last */
-    uint32_t ticks; /* how many tasks have run */
+    int64_t task;       /* where it stopped */
+    int64_t stamped_ns; /* when a time was noted last */
+    uint32_t ticks;     /* how many tasks have run */
 };
 
 /* Runs tasks [first, last), none of which may be the host's, nor any that they control. */

@@ -1,10 +1,11 @@
 #include "core/pool.h"
 
+#include "core/clock.h"
+
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <time.h>
 
 enum {
     MAX_WORKERS = 255,
@@ -50,13 +51,6 @@ static inline void stress(void)
 #ifdef ATC_STRESS
     sched_yield();
 #endif
-}
-
-static int64_t now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
 }
 
 static void work(int thread)
@@ -105,12 +99,12 @@ static void *worker(void *unused)
     (void)unused;
     uint64_t seen = 0;
     for (;;) {
-        const int64_t start = now_ns();
+        const int64_t start = atc_now_ns();
         int spins = 0;
         bool joined = false;
         while (!(joined = join(&seen))) {
             relax();
-            if (++spins % 64 == 0 && now_ns() - start > SPIN_NS)
+            if (++spins % 64 == 0 && atc_now_ns() - start > SPIN_NS)
                 break;
         }
         if (joined) {
@@ -166,7 +160,8 @@ static void start_workers(int count)
     }
 }
 
-void atc_parallel(int threads, int64_t items, pool_fn fn, void *context)
+void atc_parallel(int threads, int64_t items, pool_fn fn, void (*idle)(void *context),
+                  void *context)
 {
     if (threads > items)
         threads = (int)items;
@@ -196,7 +191,10 @@ void atc_parallel(int threads, int64_t items, pool_fn fn, void *context)
 
     work(0);
     atomic_store(&pool.state, generation << 16);
-    while (atomic_load(&pool.joined) != 0)
+    for (int spins = 1; atomic_load(&pool.joined) != 0; spins++) {
         relax();
+        if (spins % 1024 == 0 && idle != NULL)
+            idle(context);
+    }
     pthread_mutex_unlock(&pool.dispatch);
 }

@@ -8,8 +8,10 @@
 typedef void (*pool_fn)(void *context, int64_t begin, int64_t end, int thread);
 
 /* Deals `items` out to at most `threads` threads, the calling one included, and returns when all
- * are done. If another caller holds the workers, the calling thread does everything itself.
+ * are done. If another caller holds the workers, the calling thread does everything itself. While
+ * it waits for others it calls `idle` again and again, unless that is NULL.
  */
-void atc_parallel(int threads, int64_t items, pool_fn fn, void *context);
+void atc_parallel(int threads, int64_t items, pool_fn fn, void (*idle)(void *context),
+                  void *context);
 
 #endif

@@ -1,0 +1,29 @@
+/* Ending a run before it is done: for a signal, or because its time is over. */
+#ifndef ATC_STOP_H
+#define ATC_STOP_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum atc_stop_reason { STOP_NONE = 0, STOP_INTERRUPTED = 1, STOP_TIME_OVER = 2 };
+
+/* Threads of a run share it. All read the reason; the calling one also finds it. */
+struct atc_stop {
+    int (*interrupted)(void); /* whether a signal came, or NULL */
+    int64_t deadline_ns;      /* of atc_now_ns, or 0 */
+    int64_t asked_ns;         /* when it was found out last; a run begins with the present time */
+    atomic_int reason;        /* enum atc_stop_reason */
+};
+
+static inline bool atc_is_stopped(const struct atc_stop *stop)
+{
+    return atomic_load_explicit(&stop->reason, memory_order_relaxed) != STOP_NONE;
+}
+
+/* Whether the run is to end. For the calling thread; it may ask as often as it likes: the clock is
+ * read each time, everything else every few milliseconds.
+ */
+bool atc_ask_stop(struct atc_stop *stop);
+
+#endif
