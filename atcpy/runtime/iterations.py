@@ -68,7 +68,7 @@ class Iterations:
             np.array(values[index], order="C") if index in carried else readable(values[index], port.dtype)
             for index, port in zip(body.inputs, body.plan.inputs, strict=True)
         ]
-        self._outputs = [np.empty(port.shape, port.dtype.numpy) for port in body.plan.outputs]
+        self._outputs = [np.zeros(port.shape, port.dtype.numpy) for port in body.plan.outputs]
         self._run = body.plan.plan.start([*self._inputs], [*self._outputs])
         self._carried = [(inputs.get(index), outputs[output]) for index, output in carried.items()]
         self._swaps = [(port, output) for port, output in self._carried if port is not None]
@@ -84,7 +84,7 @@ class Iterations:
         """
         ports = self._plan.outputs
         collected = {
-            number: np.empty((count, *ports[port].shape), ports[port].dtype.numpy)
+            number: np.zeros((count, *ports[port].shape), ports[port].dtype.numpy)
             for number, port in self._collected.items()
         }
         strides = [(port, steps[index]) for index, port in self._stepped.items()]

@@ -15,7 +15,7 @@ from atcpy.ir.tensor import Array
 from atcpy.om.bits import pack_bits, unpack_bits
 
 # Only buffers between these sizes are reused: small ones cost nothing, huge ones should be returned to the system.
-MIN_REUSED_BYTES = 1 << 18
+MIN_REUSED_BYTES = 1 << 15
 MAX_REUSED_BYTES = 1 << 28
 _MAX_UNUSED = 4  # times as large as a result may its buffer be
 
@@ -43,7 +43,9 @@ class BufferPool:
         self._buffers = new_buffers() if buffers is None else buffers
 
     def take(self) -> Array:
-        """Return memory that nothing else refers to."""
+        """Return memory that nothing else refers to: clear, or with an earlier result. What the process kept there
+        must not come out, whatever a package leaves unwritten.
+        """
         for _ in range(len(self._buffers)) if self.is_reused else ():
             array, references = _oldest(self._buffers)
             if array is None:
@@ -52,8 +54,8 @@ class BufferPool:
                 return self._result(array)
             self._buffers.append(array)
         if self._is_shared:
-            return self._result(np.empty(self._nbytes + self._nbytes // 4, np.uint8))
-        return np.empty(self._shape, self._numpy)
+            return self._result(np.zeros(self._nbytes + self._nbytes // 4, np.uint8))
+        return np.zeros(self._shape, self._numpy)
 
     def _result(self, buffer: Array) -> Array:
         return buffer[: self._nbytes].view(self._numpy).reshape(self._shape) if self._is_shared else buffer

@@ -105,7 +105,7 @@ class StatePlans:
                 self._last = number
                 variables = plan.record.outputs
                 results = [
-                    np.empty(shape, variable.dtype.numpy)
+                    np.zeros(shape, variable.dtype.numpy)
                     for variable, shape in zip(variables, found.shapes, strict=False)
                 ]
                 outputs = [*results, *states]

@@ -70,5 +70,5 @@ def test_a_deadline_is_in_the_future(tmp_path: Path, timeout: float) -> None:
 
 def test_the_earlier_deadline_of_two_holds(tmp_path: Path) -> None:
     session, feeds = long_product(tmp_path)
-    with pytest.raises(ResourceLimit, match="0.0001 s"), atcpy.runtime.deadline.deadline(1e-4):
+    with pytest.raises(ResourceLimit, match=r"0\.0001 s"), atcpy.runtime.deadline.deadline(1e-4):
         session.run(None, feeds, timeout=600)

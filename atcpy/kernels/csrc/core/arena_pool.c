@@ -9,18 +9,24 @@ enum { TOO_LARGE = 4, MAX_TOO_LARGE_RUNS = 64 };
 static void arena_free(struct atc_arena *arena)
 {
     if (arena != NULL)
-        free(arena->bytes);
+        free(arena->allocated);
     free(arena);
 }
 
+/* Cleared memory: a package that reads what none of its tasks wrote must not get what the process
+ * kept there. The allocator takes fresh pages, which are clear, for arenas of some size.
+ */
 static struct atc_arena *arena_new(int64_t bytes)
 {
+    enum { ALIGNMENT = 64 };
     struct atc_arena *arena = calloc(1, sizeof *arena);
     if (arena == NULL || bytes >= ATC_TOO_BIG ||
-        posix_memalign((void **)&arena->bytes, 64, (size_t)bytes) != 0) {
+        (arena->allocated = calloc((size_t)bytes + ALIGNMENT, 1)) == NULL) {
         free(arena);
         return NULL;
     }
+    const uintptr_t misaligned = (uintptr_t)arena->allocated % ALIGNMENT;
+    arena->bytes = (uint8_t *)arena->allocated + (ALIGNMENT - misaligned) % ALIGNMENT;
     arena->capacity = bytes;
     return arena;
 }

@@ -14,6 +14,7 @@
 /* Memory of one run. */
 struct atc_arena {
     struct atc_arena *next;
+    void *allocated;
     uint8_t *bytes; /* aligned to 64 */
     int64_t capacity;
 };
@@ -28,7 +29,7 @@ void atc_arena_pool_init(struct atc_arena_pool *pool);
 /* All arenas must have been returned. */
 void atc_arena_pool_free(struct atc_arena_pool *pool);
 
-/* An arena of so many bytes or more, of any content; NULL: no memory. */
+/* An arena of so many bytes or more, clear or as a run of the pool left it; NULL: no memory. */
 struct atc_arena *atc_arena_take(struct atc_arena_pool *pool, int64_t bytes);
 void atc_arena_give(struct atc_arena_pool *pool, struct atc_arena *arena);
 
