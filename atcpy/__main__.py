@@ -2,9 +2,18 @@
 
 import sys
 
+# What an interpreter with numpy, protobuf and the compiler takes, of address space and of memory for data.
+_ADDRESS_MB, _DATA_MB = 288, 96
+
 
 def main() -> int:
     """Run the command line; the exit code."""
+    if (needed := _missing_memory()) is not None:
+        sys.stderr.write(
+            "error[R0001] there is no memory for the libraries that atcpy needs\n"
+            f"  help: ulimit allows less than the {needed} MB that they take\n"
+        )
+        return 6
     try:
         from atcpy.cli.app import main as run  # an interrupt during these imports is an interrupt like any other
 
@@ -12,6 +21,29 @@ def main() -> int:
     except KeyboardInterrupt:
         sys.stderr.write("interrupted\n")
         return 130
+
+
+def _missing_memory() -> int | None:
+    """The megabytes that libraries take, if limits of the process leave less. The BLAS of numpy ends the process with 1,
+    or interrupts it, where it finds no memory for itself and its threads, so that nobody could say what happened.
+    """
+    try:
+        import resource
+    except ImportError:  # not a POSIX system
+        return None
+    limits = ((resource.RLIMIT_AS, _ADDRESS_MB), (resource.RLIMIT_DATA, _DATA_MB))
+    needed = [size for limit, size in limits if resource.getrlimit(limit)[0] != resource.RLIM_INFINITY]
+    if not needed:
+        return None
+    import mmap
+    import os
+
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # each thread takes memory
+    try:
+        mmap.mmap(-1, max(needed) << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS).close()
+    except OSError:
+        return max(needed)
+    return None
 
 
 if __name__ == "__main__":

@@ -358,6 +358,8 @@ _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 def raise_os_error(error: OSError, path: str, *, writing: bool = False) -> NoReturn:
     """The error of the system in our words: a full disk is a limit, the rest is the user's path."""
     system = (error.strerror or str(error)).lower()
+    if error.errno == errno.ENOMEM:
+        raise ResourceLimit("R0001", f"{path}: {system}", where=Where(file=path), hint=CODES["R0001"].help) from error
     if error.errno in _FULL:
         code = "R0002" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "E13004" if writing else "E13003"
         raise ResourceLimit(code, f"{path}: {system}", where=Where(file=path), hint=CODES[code].help) from error

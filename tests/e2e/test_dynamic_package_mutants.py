@@ -14,10 +14,9 @@ from atcpy.om.container import Partition
 from atcpy.om.reader import parse_package
 from atcpy.options import convert_options
 from atcpy.stages.pipeline import compile_model
-from tests.e2e.test_package_mutants import _mutate
 from tests.effort import trials
 from tests.models_in_text import model
-from tests.om.mutator import mutate_message
+from tests.om.mutator import mutate_message, mutate_partition
 from tests.runtime import test_hostile_bodies, test_unknown_shapes
 
 CASES = {**test_unknown_shapes.CASES, **test_hostile_bodies.CASES}
@@ -54,7 +53,8 @@ def test_resealed_messages_are_run_or_refused(name: str) -> None:
     whole = graph_package(name)
     rng = random.Random(name)
     seen = {
-        outcome(_mutate(whole, Partition.MODEL_DEF, lambda m: mutate_message(m, rng)), name) for _ in range(trials(50))
+        outcome(mutate_partition(whole, Partition.MODEL_DEF, lambda m: mutate_message(m, rng)), name)
+        for _ in range(trials(50))
     }
     assert "P0005" in seen
 
@@ -91,7 +91,7 @@ def test_graphs_that_no_stage_writes_are_corrupt(name: str, attribute: str, text
                 elif attribute in op.attr:
                     del op.attr[attribute]
 
-    mutant = _mutate(graph_package(name), Partition.MODEL_DEF, change)
+    mutant = mutate_partition(graph_package(name), Partition.MODEL_DEF, change)
     with pytest.raises(PackageCorrupt) as caught:
         InferenceSession(mutant, threads=1).run(None, CASES[name][1][0])
     assert caught.value.code == "P0005" and str(caught.value.where)
@@ -104,7 +104,7 @@ def test_a_constant_of_another_type_than_it_says_is_corrupt() -> None:
                 op.output_desc[0].attr["origin_shape"].list.i.append(3)
 
     with pytest.raises(PackageCorrupt, match="its value"):
-        InferenceSession(_mutate(graph_package("a Range"), Partition.MODEL_DEF, change), threads=1)
+        InferenceSession(mutate_partition(graph_package("a Range"), Partition.MODEL_DEF, change), threads=1)
 
 
 @pytest.mark.parametrize("op_type", ["NetOutput", "Data"])
@@ -118,6 +118,6 @@ def test_a_graph_with_other_ports_than_the_package_lists_is_corrupt(op_type: str
             if op.type == "Data" and op_type == "Data":
                 op.output_desc[0].dtype = 9 if op.output_desc[0].dtype != 9 else 0
 
-    mutant = _mutate(graph_package("a Range"), Partition.MODEL_DEF, change)
+    mutant = mutate_partition(graph_package("a Range"), Partition.MODEL_DEF, change)
     with pytest.raises(PackageCorrupt, match="P0005"):
         InferenceSession(mutant, threads=1)

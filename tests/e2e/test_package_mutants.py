@@ -16,13 +16,11 @@ from atcpy.errors import AtcError, PackageCorrupt
 from atcpy.om import writer
 from atcpy.om.container import Partition
 from atcpy.om.reader import parse_package, read_model
-from atcpy.om.schema.ge_ir_pb2 import ModelDef
-from atcpy.om.schema.task_pb2 import ModelTaskDef
 from atcpy.options import convert_options
 from atcpy.stages.pipeline import compile_model
 from tests.effort import trials
 from tests.models_in_text import package
-from tests.om.mutator import mutate_message
+from tests.om.mutator import mutate_message, mutate_partition
 
 DIGITS = Path(__file__).parents[2] / "models" / "digits" / "digits.onnx"
 # A conv net in blocks, and one with host tasks: their nodes and operands are joined from two partitions.
@@ -109,22 +107,11 @@ def test_resealed_bytes_are_run_or_refused(name: str, packages: dict[str, bytes]
 @pytest.mark.parametrize("partition", [Partition.MODEL_DEF, Partition.TASK_INFO])
 def test_resealed_messages_are_run_or_refused(name: str, partition: Partition, packages: dict[str, bytes]) -> None:
     rng = random.Random(5)
-    seen = {outcome(_mutate(packages[name], partition, lambda m: mutate_message(m, rng))) for _ in range(trials(400))}
+    seen = {
+        outcome(mutate_partition(packages[name], partition, lambda m: mutate_message(m, rng)))
+        for _ in range(trials(400))
+    }
     assert seen - {"ok"}
-
-
-def _mutate(whole: bytes, partition: Partition, change: Callable[[object], object]) -> bytes:
-    opened = parse_package(whole).container
-    kind = ModelDef if partition is Partition.MODEL_DEF else ModelTaskDef
-    message = kind.FromString(bytes(opened.partition(partition)))
-    change(message)
-    parts = {e.partition: bytes(opened.partition(e.partition)) for e in opened.extents}
-    parts[partition] = message.SerializeToString() or b"\0"
-    sizes = {p: len(payload) for p, payload in parts.items()}
-    parts[Partition.MODEL_DEF] += writer._padding(-writer.container.weights_offset(sizes))
-    sizes[Partition.MODEL_DEF] = len(parts[Partition.MODEL_DEF])
-    head, order = writer.container.frame(sizes, name="m", platform_version="1")
-    return writer.reseal(head + b"".join(parts[p] for p in order))
 
 
 def _field_of_record(offset: int, kind: str, value: int) -> Callable[[object], None]:
@@ -163,7 +150,7 @@ CHANGES = dict(record_changes())
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("change", CHANGES)
 def test_records_that_do_not_fit_are_run_or_refused(name: str, change: str, packages: dict[str, bytes]) -> None:
-    assert outcome(_mutate(packages[name], Partition.TASK_INFO, CHANGES[change]))
+    assert outcome(mutate_partition(packages[name], Partition.TASK_INFO, CHANGES[change]))
 
 
 @pytest.mark.parametrize("name", NAMES)

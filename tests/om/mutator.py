@@ -1,10 +1,17 @@
 """Changes one field of a protobuf message at random: a mutant that every byte-level check lets through."""
 
 import random
+from collections.abc import Callable
 from typing import Any
 
 from google.protobuf.descriptor import FieldDescriptor as Field
 from google.protobuf.message import Message
+
+from atcpy.om import writer
+from atcpy.om.container import Partition
+from atcpy.om.reader import parse_package
+from atcpy.om.schema.ge_ir_pb2 import ModelDef
+from atcpy.om.schema.task_pb2 import ModelTaskDef
 
 NUMBERS = [0, 1, -1, 2, 7, 255, 2**31 - 1, -(2**31), 2**62, -(2**63)]
 NAMES = ["", "x:0", "conv", "conv:0", "conv:99", "1.body", "ND"]
@@ -18,6 +25,21 @@ RANGES = {
     Field.TYPE_INT32: (-(2**31), 2**31 - 1),
     Field.TYPE_INT64: (-(2**63), 2**63 - 1),
 }
+
+
+def mutate_partition(whole: bytes, partition: Partition, change: Callable[[Any], object]) -> bytes:
+    """A package whose one message is changed, with sizes and checksums that fit."""
+    opened = parse_package(whole).container
+    kind = ModelDef if partition is Partition.MODEL_DEF else ModelTaskDef
+    message = kind.FromString(bytes(opened.partition(partition)))
+    change(message)
+    parts = {e.partition: bytes(opened.partition(e.partition)) for e in opened.extents}
+    parts[partition] = message.SerializeToString() or b"\0"
+    sizes = {p: len(payload) for p, payload in parts.items()}
+    parts[Partition.MODEL_DEF] += writer._padding(-writer.container.weights_offset(sizes))
+    sizes[Partition.MODEL_DEF] = len(parts[Partition.MODEL_DEF])
+    head, order = writer.container.frame(sizes, name="m", platform_version="1")
+    return writer.reseal(head + b"".join(parts[p] for p in order))
 
 
 def mutate_message(message: Message, rng: random.Random) -> None:
