@@ -18,6 +18,7 @@ from atcpy.ops import (
     random,
     recurrent,
     reduce,
+    sets,
     signal,
     stateless,
 )

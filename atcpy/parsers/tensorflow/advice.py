@@ -31,7 +31,6 @@ _ADVICE: Final[tuple[tuple[re.Pattern[str], str], ...]] = tuple(
         (r"^Quantized", "integers of TensorFlow 1: export the model with FakeQuant ops, or in floats"),
         (r"^Ragged", "rows of different lengths: make them dense before, by .to_tensor()"),
         (r"Cholesky|Matrix|Eig|^Svd|^Lu$", "linear algebra: decompose before the model, and feed the factors"),
-        (r"SetOperation|SetSize", f"sets: {_OUTSIDE}"),
         (r"^Sparse", "sparse tensors: make them dense before, by tf.sparse.to_dense"),
     )
 )  # fmt: skip
