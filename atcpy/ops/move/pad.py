@@ -16,6 +16,7 @@ import numpy as np
 from atcpy.errors import ModelInvalid
 from atcpy.ir import NC1HWC0, Engine, Format, Node, Reject, TensorDesc, Value
 from atcpy.ir.symbolic import is_symbolic, maximum, minimum, same, same_shape
+from atcpy.ir.tensor import Array
 from atcpy.ops.core.axes import constant_integers, known_integers, normal_axes, rejects_operand, unnamed_dim
 from atcpy.ops.core.opdef import KernelCall, Known, Layout, OpDef, ParamValue, Perm, Permuted, Trait, register_operator
 from atcpy.ops.core.permute import permute_axes_input
@@ -245,6 +246,28 @@ def _fill(y: Value, value: Value | None, slab: Sequence[int], begins: Sequence[i
     return copy_calls(value, y, slab, [0] * len(slab), strides, dst_offset=offset)
 
 
+def evaluate_pad(node: Node, arrays: Sequence[Array | None]) -> Sequence[Array]:
+    """Crop by the negative pads, then add the others: ONNX's own implementation takes no negative ones."""
+    x, pads, value, axes = (*arrays, None, None)[:4]
+    assert x is not None and pads is not None
+    around = _borders(node, x.ndim, tuple(pads.tolist()), None if axes is None else tuple(axes.tolist()))
+    dims = [size + sum(border) for size, border in zip(x.shape, around, strict=True)]
+    if min(dims, default=0) < 0:
+        raise ModelInvalid("EZ8888", where=node, what=f"pads take more from {list(x.shape)} than its elements")
+    starts = [max(-before, 0) for before, _ in around]
+    kept = x[tuple(slice(s, s + _kept(n, border)) for s, n, border in zip(starts, x.shape, around, strict=True))]
+    mode = node.str_attr("mode", "constant")
+    if mode != "constant":
+        widths = [(max(before, 0), max(after, 0)) for before, after in around]
+        return [np.pad(kept, widths, mode)]  # type: ignore[call-overload]
+    y = np.full(dims, ("" if x.dtype == object else 0) if value is None else value.reshape(()), x.dtype)
+    if kept.size:
+        y[
+            tuple(slice(max(before, 0), max(before, 0) + n) for (before, _), n in zip(around, kept.shape, strict=True))
+        ] = kept
+    return [y]
+
+
 def permute_pad(node: Node, perm: Perm) -> Permuted | None:
     """Two numbers a dim, or the axes that they belong to."""
     if node.input(AXES) is not None:
@@ -268,6 +291,7 @@ register_operator(
         engines={Engine.VECTOR: supports_pad},
         layout=layout_pad,
         lower=lower_pad,
+        evaluate=evaluate_pad,
         data=(0,),
         permute=permute_pad,
         traits=Trait.INSERTS,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from atcpy.errors import ModelInvalid
 from atcpy.ir import NC1HWC0, Reject
-from atcpy.ops.move.pad import layout_pad, supports_pad
+from atcpy.ops.move.pad import evaluate_pad, layout_pad, supports_pad
 from tests.effort import trials
 from tests.harness import make_node, run_op
 from tests.isa import ISAS
@@ -77,6 +77,29 @@ def test_negative_pads_may_not_remove_more_than_the_dim() -> None:
     check_exact("Pad", [arange((4,)), np.array([-4, 7])], oracle=onnxruntime_op)
     with pytest.raises(ModelInvalid, match="pads take more from dim 0 than its 4 elements"):
         make_node("Pad", [arange((4,)), np.array([-3, -2])], constants=(1,))
+
+
+@pytest.mark.parametrize("mode", ["constant", "edge", "reflect", "wrap"])
+@given(case=paddings(-2), value=st.sampled_from([None, 7]), dtype=st.sampled_from([np.uint8, np.float32]))
+def test_constants_are_padded(
+    mode: str, case: tuple[tuple[int, ...], list[int]], value: int | None, dtype: type
+) -> None:
+    shape, pads = case
+    room = {"constant": 99, "edge": 99, "reflect": -1, "wrap": 0}[mode]
+    kept = [size + min(a, 0) + min(b, 0) for size, a, b in zip(shape, pads, pads[len(shape) :], strict=False)]
+    pads = [min(pad, size + room) for pad, size in zip(pads, kept * 2, strict=True)]
+    fill_value = None if value is None or mode != "constant" else np.array(value, dtype)
+    arrays = [arange(shape, dtype), np.array(pads), fill_value]
+    node = make_node("Pad", arrays, {"mode": mode}, constants=(1,))
+    assert_same(evaluate_pad(node, arrays), onnxruntime_op(node, arrays))
+
+
+def test_constants_of_which_nothing_is_left() -> None:
+    arrays = [arange((4, 2)), np.array([-4, 0, 7, 0])]
+    node = make_node("Pad", arrays, constants=(1,))
+    assert_same(evaluate_pad(node, arrays), onnxruntime_op(node, arrays))
+    with pytest.raises(ModelInvalid, match=r"pads take more from \[4, 2\] than its elements"):
+        evaluate_pad(node, [arrays[0], np.array([-4, 0, -1, 0])])
 
 
 @st.composite
