@@ -38,6 +38,9 @@ NUMBERS: dict[str, int] = {
     "bool": DataType.DT_BOOL,
     "string": DataType.DT_STRING,
     "complex64": DataType.DT_COMPLEX64,
+    "qint8": DataType.DT_QINT8,
+    "quint8": DataType.DT_QUINT8,
+    "qint32": DataType.DT_QINT32,
     "resource": DataType.DT_RESOURCE,
     "variant": DataType.DT_VARIANT,
 }

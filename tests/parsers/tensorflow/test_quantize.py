@@ -153,5 +153,5 @@ def test_products_of_another_type(tmp_path: Path) -> None:
     g = TfBuilder()
     x, numbers = g.input("x", "uint8", (2, 2)), [g.const(F32(i)) for i in range(4)]
     g.add("QuantizedMatMul", x, x, *numbers, name="y", Toutput=Type("int16"))
-    with pytest.raises(AtcError, match=r"(?s)products of type int16.*take qint32"):
+    with pytest.raises(AtcError, match=r"(?s)results of type int16.*take qint32"):
         g.converted(tmp_path, "y")

@@ -9,8 +9,8 @@ import numpy as np
 
 from atcpy.ir import DType, Value
 from atcpy.ir.arithmetic import Expr
-from atcpy.parsers.tensorflow.evaluation import find_constant
 from atcpy.parsers.tensorflow.op import OpBuilder, maps
+from atcpy.parsers.tensorflow.ops.quantized import Range, limits
 
 _LARGEST = float(np.finfo(np.float32).max)
 
@@ -111,19 +111,11 @@ def _scale(low: Expr, high: Expr, first: float, last: float) -> tuple[Expr, Expr
 # --- integers that stand for numbers -------------------------------------------------------------------------
 
 
-def _limits(b: OpBuilder, dtype: DType) -> tuple[float, float]:
-    if not dtype.is_int:
-        raise b.invalid(f"integers of type {dtype.long}")
-    signed = dtype.name.startswith("INT")
-    high = 1 << (dtype.bits - signed)
-    return float(-high if signed else 0), float(high - 1)
-
-
 @maps("QuantizeV2")
 def quantize(b: OpBuilder) -> list[Value]:
     """Its formula by mode: MIN_COMBINED, MIN_FIRST, SCALED"""
     dtype, mode, axis = b.dtype_attr("T"), b.text_attr("mode"), b.int_attr("axis")
-    first, last = _limits(b, dtype)
+    first, last = limits(b, dtype)
     x = Expr(b, b.cast(b.input(0), DType.FLOAT32))
     low, high = _range(b, b.input(1), b.input(2))
     low = low.min(0)
@@ -143,11 +135,7 @@ def quantize(b: OpBuilder) -> list[Value]:
         steps = (x.min(high).max(low) - low) * ((last - first) / (high - low))
         steps = (steps - (last - first + 1) / 2).round_half_away() if first else (steps + 0.5).floor()
     elif mode == "MIN_FIRST":
-        if dtype is DType.INT32:
-            raise b.unsupported("mode MIN_FIRST to 32 bits")
-        count = last - first + 1
-        scale = count / ((high - low) * (count / (count - 1)))
-        steps = ((x * scale).round_half_away() - ((low * scale).round_half_away() - first)).max(first).min(last)
+        return [Range(b, dtype, low, high).encode(x.value), low.value, high.value]
     else:
         raise b.invalid(f"mode: {mode}")
     return [b.cast(steps.value, dtype), low.value, high.value]
@@ -157,7 +145,7 @@ def quantize(b: OpBuilder) -> list[Value]:
 def dequantize(b: OpBuilder) -> Value:
     """Its formula by mode: MIN_COMBINED, MIN_FIRST, SCALED"""
     mode, axis = b.text_attr("mode"), b.int_attr("axis")
-    first, last = _limits(b, b.dtype(0))
+    first, last = limits(b, b.dtype(0))
     x = Expr(b, b.cast(b.input(0), DType.FLOAT32))
     low, high = _range(b, b.input(1), b.input(2))
     if mode == "SCALED":
@@ -172,52 +160,7 @@ def dequantize(b: OpBuilder) -> Value:
         low, scale = _beside(b, x.value, low, scale, axis=axis)
         y = (x + ((last - first + 1) / 2 if first else 0)) * scale + low
     elif mode == "MIN_FIRST":
-        scale = (high - low) / (last - first)
-        begin = ((low / scale).round_half_away() * scale).where(high > low, low)
-        y = x * scale + (begin - scale * first)
+        y = Expr(b, Range(b, b.dtype(0), low, high).decode(x.value))
     else:
         raise b.invalid(f"mode: {mode}")
     return b.cast(y.value, b.dtype_attr("dtype"))
-
-
-@maps("QuantizedMatMul")
-def quantized_matmul(b: OpBuilder) -> list[Value]:
-    """MatMulInteger where the ranges are constants that hold 0, else MatMul in 32 bits; and the range of the product"""
-    if b.dtype_attr("Toutput") is not DType.INT32:
-        raise b.unsupported(f"products of type {b.dtype_attr('Toutput').long}", "take qint32, and requantize it")
-    factors, levels, zeros = [], [], []
-    for index, name in enumerate(("transpose_a", "transpose_b")):
-        x, (first, last) = b.input(index), _limits(b, b.dtype(index))
-        factors.append(b.transpose(x, (1, 0)) if b.bool_attr(name) else x)
-        low, high = b.input(2 + 2 * index), b.input(3 + 2 * index)
-        levels.append((Expr(b, high) - Expr(b, low)) / (last - first))
-        zeros.append(_zero_point(b, low, high, first, last))
-    level = levels[0] * levels[1]
-    ends = [(level * end).value for end in _limits(b, DType.INT32)]
-    points = [_as_zero_point(b, zero, factor) for zero, factor in zip(zeros, factors, strict=True)]
-    if None not in points:
-        return [b.op("MatMulInteger", *factors, *points), *ends]
-    centred = [
-        b.op("Sub", b.cast(factor, DType.INT32), b.cast(zero.value, DType.INT32))
-        for factor, zero in zip(factors, zeros, strict=True)
-    ]
-    return [b.op("MatMul", *centred), *ends]
-
-
-def _zero_point(b: OpBuilder, low: Value, high: Value, first: float, last: float) -> Expr:
-    """The integer that stands for 0, which may lie outside of the type: computed in float64, as TensorFlow does."""
-    count = last - first + 1
-    smallest, largest = Expr(b, b.cast(low, DType.FLOAT64)), Expr(b, b.cast(high, DType.FLOAT64))
-    width = Expr(b, b.cast((Expr(b, high) - Expr(b, low)).value, DType.FLOAT64)) * (count / (count - 1))
-    at = first - (smallest * (count / width)).round_half_away()
-    nothing = Expr(b, b.const(first, DType.FLOAT64))
-    return nothing.where(smallest.equals(largest), at)
-
-
-def _as_zero_point(b: OpBuilder, zero: Expr, factor: Value) -> Value | None:
-    """The number as the zero point of MatMulInteger; None if it is computed, or outside of the type."""
-    number = find_constant(zero.value, b.known)
-    first, last = _limits(b, factor.desc.dtype)
-    if number is None or number.size != 1 or not first <= number.item() <= last:
-        return None
-    return b.const(int(number.item()), factor.desc.dtype)

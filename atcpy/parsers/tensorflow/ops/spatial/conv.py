@@ -297,7 +297,8 @@ _EXACT = {  # where integers are pooled that the op of the standard does not tak
 }
 
 
-def _window(b: OpBuilder, sizes: Sequence[int], layout: Layout) -> tuple[int, ...]:
+def window_of(b: OpBuilder, sizes: Sequence[int], layout: Layout) -> tuple[int, ...]:
+    """The spatial sizes of a window. Unsupported if it covers several pictures or channels."""
     if len(sizes) != layout.rank or min(sizes, default=0) < 1:
         raise b.invalid(f"ksize {tuple(sizes)}: {layout.rank} numbers above 0")
     if layout.others(sizes) != (1, 1):
@@ -310,27 +311,30 @@ def pool(b: OpBuilder) -> Value:
     """MaxPool, AveragePool; the average does not count pads"""
     has_inputs = b.node.op == "MaxPoolV2"
     layout = layout_of(b, 5 if b.node.op.endswith("3D") else 4)
-    kernel = _window(b, b.ints(1) if has_inputs else b.ints_attr("ksize"), layout)
+    kernel = window_of(b, b.ints(1) if has_inputs else b.ints_attr("ksize"), layout)
     steps = steps_of(b, layout, b.ints(2) if has_inputs else ())
+    dtype = b.dtype(0)
+    op_type = "MaxPool" if b.node.op.startswith("Max") else "AveragePool"
+    return b.cast(pooled(b, op_type, layout, kernel, steps, _EXACT.get(dtype, dtype)), dtype)
+
+
+def pooled(b: OpBuilder, op_type: str, layout: Layout, kernel: tuple[int, ...], steps: Steps, dtype: DType) -> Value:
+    """Pool input 0, converted to an element type."""
     line = _line(b, layout, kernel, steps)
     if line is not None:
         kernel, steps = _without(kernel, line.dim), steps.without(line.dim)
-    x = layout.enter(b, b.input(0)) if line is None else line.layout.enter(b, line.data)
+    x = b.cast(layout.enter(b, b.input(0)) if line is None else line.layout.enter(b, line.data), dtype)
     attrs = {"kernel_shape": kernel, **steps.attrs(b.shape_of(x)[2:], kernel)}
-    dtype = x.desc.dtype
-    x = b.cast(x, _EXACT.get(dtype, dtype))
-    if b.node.op.startswith("Max"):
-        pooled = b.op("MaxPool", x, **attrs)
-    else:
-        pooled = b.op("AveragePool", x, count_include_pad=0, **attrs)
-    return (layout if line is None else line).leave(b, b.cast(pooled, dtype))
+    if op_type == "AveragePool":
+        attrs["count_include_pad"] = 0
+    return (layout if line is None else line).leave(b, b.op(op_type, x, **attrs))
 
 
 @maps("MaxPoolWithArgmax")
 def pool_with_indices(b: OpBuilder) -> list[Value]:
     """MaxPool; indices count elements as TensorFlow does, channels last"""
     layout = Layout(4, is_first=False)
-    kernel, steps = _window(b, b.ints_attr("ksize"), layout), steps_of(b, layout)
+    kernel, steps = window_of(b, b.ints_attr("ksize"), layout), steps_of(b, layout)
     x = layout.enter(b, b.input(0))
     dtype = x.desc.dtype
     attrs = steps.attrs(b.shape_of(x)[2:], kernel)
