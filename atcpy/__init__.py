@@ -106,13 +106,21 @@ def convert(
     return report
 
 
-def freeze(model: "str | os.PathLike[str]", output: "str | os.PathLike[str]", **options: Any) -> "FreezeReport":
+def freeze(
+    model: "str | os.PathLike[str]",
+    output: "str | os.PathLike[str]",
+    *,
+    checkpoint: "str | os.PathLike[str] | None" = None,
+    **options: Any,
+) -> "FreezeReport":
     """Write a TensorFlow model, a SavedModel or a checkpoint, to `output` as one graph whose variables are constants.
+    With `checkpoint` they are those of a checkpoint that was saved without the graph.
 
     The options are those of `atcpy freeze`:
 
         atcpy.freeze("saved_model", "frozen.pb", signature="serving_default")
         atcpy.freeze("model.ckpt", "frozen.pb", out_nodes=["prob:0"])
+        atcpy.freeze("saved_model", "frozen.pb", checkpoint="training/ckpt-12")
     """
     from pathlib import Path
 
@@ -120,7 +128,8 @@ def freeze(model: "str | os.PathLike[str]", output: "str | os.PathLike[str]", **
         from atcpy.options import convert_options
         from atcpy.stages.freeze import freeze
 
-    return freeze(Path(model), Path(output), convert_options(options).parse)
+    separate = None if checkpoint is None else Path(checkpoint)
+    return freeze(Path(model), Path(output), convert_options(options).parse, separate)
 
 
 def include_dir() -> str:

@@ -17,9 +17,15 @@ TABLE = ("out_nodes", "signature", "tag_set")
 
 def freeze(
     run: Invocation,
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="A SavedModel's folder, or a checkpoint's prefix.")],
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A SavedModel, a checkpoint or a graph.")],
     target: Annotated[str | None, typer.Argument(metavar="[FROZEN.pb]", help="The frozen graph.")] = None,
     output: Annotated[str | None, typer.Option("--output", "-o", metavar="FROZEN.pb", help="The same.")] = None,
+    checkpoint: Annotated[
+        str | None,
+        typer.Option(
+            "--checkpoint", metavar="PREFIX", help="Take the variables of this checkpoint, saved without the graph."
+        ),
+    ] = None,
     **options: Any,
 ) -> Outcome:
     """Put the variables of a TensorFlow model into its graph, as constants."""
@@ -28,7 +34,8 @@ def freeze(
 
     path = target_path(target, output, "the frozen graph", "atcpy freeze MODEL FROZEN.pb")
     run.progress.step("reading the model")
-    report = write_frozen(Path(model), path, convert_options(options).parse)
+    separate = None if checkpoint is None else Path(checkpoint)
+    report = write_frozen(Path(model), path, convert_options(options).parse, separate)
     return Outcome(report, lines(report, model))
 
 

@@ -27,10 +27,10 @@ class FreezeReport:
     outputs: tuple[str, ...]
 
 
-def freeze(model: Path, target: Path, options: ParseOptions) -> FreezeReport:
-    """Writes `model` to `target` with its variables as constants."""
+def freeze(model: Path, target: Path, options: ParseOptions, checkpoint: Path | None = None) -> FreezeReport:
+    """Writes `model` to `target` with its variables, or those of a separate checkpoint, as constants."""
     try:
-        opened = open_model(model, options, pivots=True)
+        opened = open_model(model, options, checkpoint=checkpoint, pivots=True)
         raise_all(opened.states)
         graph = freeze_graph(opened)
     except AtcError as error:

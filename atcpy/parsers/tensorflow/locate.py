@@ -86,8 +86,25 @@ def _find_in_folder(path: Path) -> Location | None:
     for name in (f"{_SAVED_MODEL}.pb", f"{_SAVED_MODEL}.pbtxt"):
         if (path / name).is_file():
             return _saved_model(path / name)
-    if not is_state(path):
-        return None
+    return _checkpoint(_newest(path)) if is_state(path) else None
+
+
+def find_checkpoint(path: Path) -> Path:
+    """The prefix of the checkpoint that a path leads to: its folder, any of its files, or the prefix itself. Raises
+    ModelInvalid if its index is not there.
+    """
+    name = _FILES_OF_PREFIX.sub("", path.name)
+    prefix = _newest(path) if is_state(path) else path.with_name(name) if name else path
+    if not Path(f"{prefix}{INDEX}").is_file():
+        what = f"{prefix.name}{INDEX} is missing: there is no checkpoint"
+        raise ModelInvalid(
+            "E13015", what, where=Where(file=str(path)), hint="name its folder, or the prefix of its files"
+        )
+    return prefix
+
+
+def _newest(path: Path) -> Path:
+    """The prefix of the newest checkpoint of a folder."""
     state = path / STATE
     said = parse_text(state, bytes(map_file(state, "the state of a training")), CheckpointState()).model_checkpoint_path
     prefix = _in_folder(path, said)
@@ -95,7 +112,7 @@ def _find_in_folder(path: Path) -> Location | None:
         what = f'the newest checkpoint of the folder is "{said}", of which it has no file'
         hint = "name one that is there by its prefix, or copy it into the folder"
         raise ModelInvalid("E13015", what, where=Where(file=str(state)), hint=hint)
-    return _checkpoint(prefix)
+    return prefix
 
 
 def _in_folder(folder: Path, said: str) -> Path | None:

@@ -14,6 +14,7 @@ from atcpy.parsers.tensorflow.endpoints import Endpoints, find_endpoints
 from atcpy.parsers.tensorflow.examples import feed_features
 from atcpy.parsers.tensorflow.functions import Library, inline_calls
 from atcpy.parsers.tensorflow.graph import SWITCHES, TfGraph, TfNode, needed, read_graph, redirect
+from atcpy.parsers.tensorflow.locate import find_checkpoint
 from atcpy.parsers.tensorflow.reader import TfFile, read_file
 from atcpy.parsers.tensorflow.tables import Tables
 from atcpy.parsers.tensorflow.variables import VARIABLES, Variables
@@ -36,11 +37,14 @@ class TfModel:
     features: Sequence[str] = ()
 
 
-def open_model(path: Path, options: ParseOptions, *, pivots: bool = False) -> TfModel:
-    """Reads a model up to its plain graph; raises one error that holds all of its problems. With `pivots` the nodes
-    are there, too, on which constants of branches and loops of TensorFlow 1 hang by control edges.
+def open_model(path: Path, options: ParseOptions, *, checkpoint: Path | None = None, pivots: bool = False) -> TfModel:
+    """Reads a model up to its plain graph; raises one error that holds all of its problems. Its variables are those of
+    `checkpoint`, a path to one, or else those that were saved with it. With `pivots` the nodes are there, too, on which
+    constants of branches and loops of TensorFlow 1 hang by control edges.
     """
     file = read_file(path, options)
+    if checkpoint is not None:
+        file = file.with_checkpoint(find_checkpoint(checkpoint))
     problems: list[AtcError] = []
     library = Library(file.graph.library.function, file.ops, file.function_aliases)
     nodes = read_graph(file.graph, problems)

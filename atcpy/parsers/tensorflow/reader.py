@@ -6,7 +6,7 @@ import glob
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, NoReturn
 
@@ -43,7 +43,8 @@ class TfFile:
     """What a path leads to: the graph and its origin; the signature that was chosen; the signatures of the ops that
     the file describes; other names of its functions; what says which variable is restored from where; the prefix of
     the checkpoint, and the folder that all of it lies in; and all files that are the model. `assets`: the files, in the
-    folder of that name, whose names constants of the graph hold.
+    folder of that name, whose names constants of the graph hold. `separate`: the prefix of a checkpoint that was saved
+    without the graph and has its variables, in which keys of the graph's nodes may mean others.
     """
 
     kind: Kind
@@ -59,6 +60,12 @@ class TfFile:
     files: Sequence[Path] = ()
     allow_hardlinks: bool = False
     assets: Mapping[str, str] = field(default_factory=dict)
+    separate: Path | None = None
+
+    def with_checkpoint(self, prefix: Path) -> TfFile:
+        """The same graph with the variables of another checkpoint."""
+        kind = Kind.CHECKPOINT if self.kind is Kind.GRAPH else self.kind
+        return replace(self, kind=kind, separate=prefix, files=[*self.files, *_files_of(prefix)])
 
 
 def read_file(path: Path, options: ParseOptions) -> TfFile:
@@ -101,7 +108,7 @@ def digest_of(path: Path) -> str:
 def _map_graph(location: Location, path: Path) -> memoryview:
     if location.kind is Kind.CHECKPOINT and not location.file.exists():
         what = f"{location.file.name} is missing: a checkpoint alone has no graph"
-        hint = "give the SavedModel, or copy the .meta file beside the checkpoint"
+        hint = "give the SavedModel, copy the .meta file beside the checkpoint, or freeze a graph with it: --checkpoint"
         raise ModelInvalid("E13015", what, where=Where(file=str(path)), hint=hint)
     return map_file(location.file, _KIND)
 

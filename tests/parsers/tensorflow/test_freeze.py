@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import tracemalloc
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from google.protobuf import text_format
 
 import atcpy
+from atcpy.cli.app import execute
 from atcpy.errors import AtcError, ResourceLimit
 from atcpy.parsers.tensorflow import frozen
-from atcpy.parsers.tensorflow.schema.tensorflow_pb2 import DataType, FunctionDef, GraphDef, OpDef
-from tests.parsers.tensorflow.checkpoints import signature, tensor_info, write_saved_model
+from atcpy.parsers.tensorflow.schema.tensorflow_pb2 import (
+    DataType,
+    FunctionDef,
+    GraphDef,
+    OpDef,
+    TrackableObjectGraph,
+)
+from tests.parsers.tensorflow.checkpoints import signature, tensor_info, write_checkpoint, write_saved_model
 from tests.parsers.tensorflow.graphs import Function, TfBuilder, Type, node
 from tests.parsers.tensorflow.scores import write_scores
 from tests.parsers.tensorflow.test_saved import (
@@ -209,3 +218,123 @@ def test_the_documented_model_is_what_its_script_writes(tmp_path: Path) -> None:
     assert files == sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*") if path.is_file())
     for file in files:
         assert (there / file).read_bytes() == (tmp_path / file).read_bytes()
+
+
+# --- object-based checkpoints of TensorFlow 2 ------------------------------------------------------------------------
+
+
+def objects_of(names: Sequence[tuple[str, str]]) -> list[bytes]:
+    """The graph of objects that says the full name and the key of each variable."""
+    objects = TrackableObjectGraph()
+    for full_name, key in names:
+        objects.nodes.add().attributes.add(name="VARIABLE_VALUE", full_name=full_name, checkpoint_key=key)
+    return [objects.SerializeToString()]
+
+
+KEYS = ("model/layers/0/_k/.ATTRIBUTES/VARIABLE_VALUE", "model/layers/0/_b/.ATTRIBUTES/VARIABLE_VALUE")
+NAMES = [("kernel", KEYS[0]), ("bias", KEYS[1]), ("Adam/m/kernel", "optimizer/_variables/1/.ATTRIBUTES/VARIABLE_VALUE")]
+
+
+def write_trained(folder: Path, names: Sequence[tuple[str, str]] = NAMES, **others: Any) -> Path:
+    """What `tf.train.Checkpoint(model=…).save` leaves: W and B doubled, and no graph."""
+    tensors = {KEYS[0]: 2 * W, KEYS[1]: 2 * B, "_CHECKPOINTABLE_OBJECT_GRAPH": objects_of(names), **others}
+    write_checkpoint(folder / "ckpt-7", tensors)
+    (folder / "checkpoint").write_text('model_checkpoint_path: "ckpt-7"\n')
+    return folder / "ckpt-7"
+
+
+def saved_model(folder: Path) -> Path:
+    graphs = {"serve": (new_graph(), {"serving_default": serving()}, "call_1")}
+    return write_saved_model(folder, graphs, TENSORS)
+
+
+@pytest.mark.parametrize("name", ["ckpt-7", "ckpt-7.index", "ckpt-7.data-00000-of-00001", ""])
+def test_a_saved_model_with_the_variables_of_an_object_based_checkpoint(tmp_path: Path, name: str) -> None:
+    """Keys of the SavedModel mean nothing in another checkpoint, even where it has them."""
+    folder = saved_model(tmp_path / "m")
+    write_trained(tmp_path / "training", **{"_all/0": -W, "_all/1": -B})
+    report = atcpy.freeze(folder, tmp_path / "f.pb", checkpoint=tmp_path / "training" / name)
+    assert (report.kind, report.variables) == ("SavedModel", 2)
+    (y,) = run(tmp_path / "f.pb", tmp_path, {"image": X}, out_nodes="sum:0").values()
+    assert np.array_equal(y, X @ (2 * W) + 2 * B)
+
+
+@pytest.mark.parametrize("suffix", [".pb", ".pbtxt"])
+@pytest.mark.parametrize("is_object_based", [False, True])
+def test_a_graph_with_the_variables_of_a_checkpoint(tmp_path: Path, suffix: str, is_object_based: bool) -> None:
+    graph = old_graph().graph
+    path = tmp_path / f"g{suffix}"
+    path.write_bytes(graph.SerializeToString() if suffix == ".pb" else text_format.MessageToString(graph).encode())
+    prefix = tmp_path / "elsewhere" / "m"
+    if is_object_based:
+        prefix = write_trained(tmp_path / "elsewhere", [("w", KEYS[0]), ("b", KEYS[1])])
+    else:
+        write_checkpoint(prefix, {"net/w": 2 * W, "net/b": 2 * B})
+    report = atcpy.freeze(path, tmp_path / "f.pb", checkpoint=prefix)
+    assert (report.kind, report.inputs, report.outputs) == ("checkpoint", ("x",), ("y:0",))
+    (y,) = run(tmp_path / "f.pb", tmp_path, {"x": X}).values()
+    assert np.array_equal(y, X @ (2 * W) + 2 * B)
+
+
+def test_keys_that_a_saver_restores_are_full_names_of_an_object_based_checkpoint(tmp_path: Path) -> None:
+    """As tf.train.Saver restores it: also slices of what has the full name."""
+    long = np.arange(4, dtype=np.float32)
+    tensors = {KEYS[0]: W, KEYS[1]: long}
+    objects = objects_of([("net/w", KEYS[0]), ("net/b", KEYS[1]), ("w", "odd"), ("b", "odd")])
+    g = old_graph(slices=("", "4 2,2"))
+    prefix = write_old(tmp_path, g, {**tensors, "_CHECKPOINTABLE_OBJECT_GRAPH": objects})
+    atcpy.freeze(prefix, tmp_path / "f.pb")
+    (y,) = run(tmp_path / "f.pb", tmp_path, {"x": X}).values()
+    assert np.array_equal(y, X @ W + long[2:])
+
+
+def test_full_names_are_those_of_the_checkpoint_that_the_graph_was_saved_with(tmp_path: Path) -> None:
+    """Keras 3 calls the handles of its SavedModels otherwise: kernel_1."""
+    own = objects_of([("net/kernel", "_all/0"), ("net/bias", "_all/1")])
+    graphs = {"serve": (new_graph(), {"serving_default": serving()}, "call_1")}
+    folder = write_saved_model(tmp_path / "m", graphs, {**TENSORS, "_CHECKPOINTABLE_OBJECT_GRAPH": own})
+    names = [("net/kernel", KEYS[0]), ("net/bias", KEYS[1]), ("kernel", "odd"), ("bias", "odd")]
+    atcpy.freeze(folder, tmp_path / "f.pb", checkpoint=write_trained(tmp_path / "training", names))
+    (y,) = run(tmp_path / "f.pb", tmp_path, {"image": X}, out_nodes="sum:0").values()
+    assert np.array_equal(y, X @ (2 * W) + 2 * B)
+    error = refused(folder, tmp_path / "g.pb", checkpoint=write_trained(tmp_path / "training", names[1:]))
+    assert 'no variable in it has the full name "net/kernel"' in str(error)
+
+
+def test_names_that_do_not_match_are_reported_together(tmp_path: Path) -> None:
+    folder, target = saved_model(tmp_path / "m"), tmp_path / "f.pb"
+    prefix = write_trained(tmp_path / "training", [("net/kernel", KEYS[0]), ("biass", KEYS[1])])
+    text = str(refused(folder, target, checkpoint=prefix))
+    for name in ("kernel", "bias"):
+        assert f'the checkpoint is object-based, and no variable in it has the full name "{name}"' in text
+    assert 'did you mean "biass"' in text
+    prefix = write_trained(tmp_path / "training", [*NAMES, ("kernel", KEYS[1])])
+    text = str(refused(folder, target, checkpoint=prefix))
+    assert f'2 variables of the checkpoint have the full name "kernel": {KEYS[1]}, {KEYS[0]}' in text
+    prefix = write_trained(tmp_path / "training", [("kernel", KEYS[1]), ("bias", KEYS[0])])
+    text = str(refused(folder, target, checkpoint=prefix))
+    assert f'"kernel" is float32[3, 2], "{KEYS[1]}" in the checkpoint is float32[2]' in text
+
+
+@pytest.mark.parametrize("graph", [[b"\xff"], [b"", b""], np.zeros(1, np.float32)])
+def test_a_damaged_graph_of_objects_is_refused(tmp_path: Path, graph: Any) -> None:
+    prefix = write_trained(tmp_path / "training", _CHECKPOINTABLE_OBJECT_GRAPH=graph)
+    error = refused(saved_model(tmp_path / "m"), tmp_path / "f.pb", checkpoint=prefix)
+    assert error.code == "E13015"
+    assert "the graph of its objects, _CHECKPOINTABLE_OBJECT_GRAPH, cannot be read" in str(error)
+
+
+def test_a_checkpoint_that_is_not_there(tmp_path: Path) -> None:
+    folder = saved_model(tmp_path / "m")
+    assert "nowhere.index is missing" in str(refused(folder, tmp_path / "f.pb", checkpoint=tmp_path / "nowhere"))
+    prefix = write_trained(tmp_path / "training")
+    error = refused(prefix, tmp_path / "f.pb")  # it alone has no graph
+    assert "ckpt-7.meta is missing: a checkpoint alone has no graph" in str(error)
+    assert "--checkpoint" in error.hint
+
+
+def test_the_option_checkpoint(tmp_path: Path) -> None:
+    folder, prefix = saved_model(tmp_path / "m"), write_trained(tmp_path / "training")
+    assert execute(["freeze", str(folder), str(tmp_path / "f.pb"), "--checkpoint", str(prefix)]) == 0
+    atcpy.freeze(folder, tmp_path / "g.pb", checkpoint=prefix)
+    assert (tmp_path / "f.pb").read_bytes() == (tmp_path / "g.pb").read_bytes()
