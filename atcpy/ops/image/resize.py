@@ -2,13 +2,20 @@
 
 Sizes and coordinates are those of ONNX Runtime, which computes in float32: ⌊10 · 0.7⌋ is 7, where ONNX's
 shape functions say 6; and a tie of `nearest` can go to another pixel than float64 picks.
+
+How integers are rounded the standard leaves open. They are cut off as ONNX Runtime does it, those of 8 and 16 bits
+after its own sums in float32: where a sum should be an integer, the last bit decides. With `antialias` they are rounded
+to the nearest, as ONNX's reference does; ONNX Runtime does so too, with less precision.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +29,7 @@ from atcpy.ops.core.opdef import KernelCall, Known, Layout, OpDef, ParamValue, P
 from atcpy.ops.core.reference import evaluate_by_onnx, infer_by_onnx, known_constant
 from atcpy.ops.core.shape_values import integers
 from atcpy.ops.core.strided import item_bytes, supports_movement
-from atcpy.ops.image.interpolate import COORDINATES, MODES, TENSORFLOW, Axis, Kind, table_of
+from atcpy.ops.image.interpolate import COORDINATES, MODES, OUTSIDE, TENSORFLOW, Axis, Kind, Table, pairs_of, table_of
 
 ROI, SCALES, SIZES = 1, 2, 3
 ITEMS = frozenset({1, 2, 4, 8})
@@ -30,6 +37,28 @@ FLOATS = frozenset({DType.FLOAT32, DType.FLOAT64})
 MIXED = FLOATS | {DType.INT8, DType.UINT8, DType.INT16, DType.UINT16, DType.INT32, DType.INT64}
 MAX_SIDE = 2**24  # what float32 counts exactly
 MAX_DIMS = 5  # dims that the general kernel resizes, those between them included
+PICTURES = {2: 2, 3: 3, 4: 2, 5: 3}  # by rank: the last dims that ONNX Runtime mixes together
+
+
+class Sums(StrEnum):
+    """How integers are mixed and rounded; the names are those of the kernel."""
+
+    CUT = "cut"
+    NEAREST = "nearest"
+    CUT_F32 = "cut_f32"
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """What the general kernel does: elements outside of the resized dims, the tables of those from the first to the
+    last, elements inside, and how integers are mixed.
+    """
+
+    outer: int
+    axes: tuple[Axis, ...]
+    tables: tuple[Table, ...]
+    inner: int
+    sums: Sums
 
 
 def _is_given(value: Value | None) -> bool:
@@ -133,8 +162,8 @@ def supports_resize(node: Node) -> Iterable[Reject]:
         return
     if any(dim == 0 or dim > MAX_SIDE for dim in (*x.static_shape, *y.static_shape)):
         yield Reject("size", node.name, "a dim is empty or very large")
-    elif image_reason(node) is not None and len(_walk(node)[1]) > MAX_DIMS:
-        yield Reject("rank", node.name, f"{len(_walk(node)[1])} dims from the first to the last resized")
+    elif image_reason(node) is not None and len(_resized(node)) > MAX_DIMS:
+        yield Reject("rank", node.name, f"{len(_resized(node))} dims from the first to the last resized")
 
 
 def image_reason(node: Node) -> Reject | None:
@@ -197,17 +226,48 @@ def dim_scales(node: Node) -> tuple[float, ...]:
     return tuple(by_axis.get(axis, 1.0) for axis in range(len(x)))
 
 
-def _walk(node: Node) -> tuple[int, list[Axis], int]:
-    """Elements outside of the resized dims, those from the first to the last, elements inside."""
+def _sums(node: Node) -> Sums:
+    kind, dtype = _kind(node), node.operand(0).desc.dtype
+    if not dtype.is_int or kind.mode == "nearest":
+        return Sums.CUT
+    if kind.antialias:
+        return Sums.NEAREST
+    return Sums.CUT_F32 if kind.mode == "linear" and dtype.bits <= 16 else Sums.CUT
+
+
+def _axes_of_all(node: Node) -> list[Axis]:
     x, y = node.operand(0).desc.static_shape, node.output.desc.static_shape
     whole = ((0.0, 1.0),) * len(x)
     roi = (_roi(node) or whole) if _kind(node).coordinates == "tf_crop_and_resize" else whole
-    dims = [Axis(*each) for each in zip(x, y, dim_scales(node), *zip(*roi, strict=True), strict=True)]
-    moved = [index for index, axis in enumerate(dims) if axis != Axis(axis.size, axis.size, 1.0)]
+    return [Axis(*each) for each in zip(x, y, dim_scales(node), *zip(*roi, strict=True), strict=True)]
+
+
+def _resized(node: Node) -> range:
+    """The dims from the first to the last that is resized; all of a picture's where its dims are mixed together."""
+    moved = [index for index, axis in enumerate(_axes_of_all(node)) if axis != Axis(axis.size, axis.size, 1.0)]
     if not moved:
-        return math.prod(x), [], 1
-    first, last = moved[0], moved[-1] + 1
-    return math.prod(x[:first]), dims[first:last], math.prod(x[last:])
+        return range(0)
+    rank = len(node.operand(0).desc.static_shape)
+    together = range(rank - PICTURES.get(rank, 0), rank)
+    if _sums(node) is Sums.CUT_F32 and moved[0] in together:
+        return together
+    return range(moved[0], moved[-1] + 1)
+
+
+def _walk(node: Node) -> Walk:
+    x, kind, sums, resized = node.operand(0).desc.static_shape, _kind(node), _sums(node), _resized(node)
+    axes = tuple(_axes_of_all(node)[index] for index in resized)
+    if not axes:
+        return Walk(math.prod(x), (), (), 1, sums)
+    if sums is Sums.CUT_F32:
+        tables = tuple(pairs_of(axis, kind) for axis in axes)
+    else:
+        if sums is Sums.NEAREST and _keeps_sizes(node):
+            axes = tuple(replace(axis, scale=axis.result / axis.size) for axis in axes)
+        real = np.float64 if sums is Sums.NEAREST else np.float32
+        kinds = [replace(kind, antialias=kind.antialias and axis.scale < 1) for axis in axes]
+        tables = tuple(table_of(axis, each, real) for axis, each in zip(axes, kinds, strict=True))
+    return Walk(math.prod(x[: resized.start]), axes, tables, math.prod(x[resized.stop :]), sums)
 
 
 def layout_resize(node: Node, at_hand: tuple[Format, ...]) -> Layout | Reject:
@@ -237,42 +297,76 @@ def lower_resize(node: Node) -> Iterable[KernelCall]:
 
 
 def evaluate_resize(node: Node, arrays: Sequence[Array | None]) -> Sequence[Array]:
-    """By the standard's definition, and by tables where the coordinates are ours."""
-    kind = _kind(node)
-    if kind.coordinates not in TENSORFLOW or not node.operand(0).desc.is_static or not node.output.desc.is_static:
+    """By the standard's definition; by tables where the coordinates are ours, and where integers are rounded."""
+    x, y, kind = node.operand(0).desc, node.output.desc, _kind(node)
+    is_ours = kind.coordinates in TENSORFLOW or (x.dtype.is_int and kind.mode != "nearest")
+    if not is_ours or not x.is_static or not y.is_static or any(supports_resize(node)):
         return evaluate_by_onnx(node, arrays)
-    x, shape = arrays[0], node.output.desc.static_shape
-    assert x is not None
-    if 0 in (*x.shape, *shape):
-        return [np.zeros(shape, x.dtype)]
-    y = x
-    for axis, scale in enumerate(dim_scales(node)):
-        table = table_of(Axis(x.shape[axis], shape[axis], scale), kind)
-        taps = np.moveaxis(np.take(y, table.indices, axis), axis + 1, -1)
-        weights = table.weights.reshape(-1, *[1] * (x.ndim - axis - 1), table.weights.shape[1])
-        y = taps[..., 0] if kind.mode == "nearest" else (taps * weights).sum(-1)
-    return [y.astype(x.dtype)]
+    array = arrays[0]
+    assert array is not None
+    if 0 in (*array.shape, *y.static_shape):
+        return [np.zeros(y.static_shape, array.dtype)]
+    walk = _walk(node)
+    cells = array.reshape(walk.outer, *[axis.size for axis in walk.axes], walk.inner)
+    mixed = _mixed_in_float32(cells, walk) if walk.sums is Sums.CUT_F32 else _mixed(cells, walk, kind)
+    if x.dtype.is_int and kind.mode != "nearest":
+        mixed = _as_integers(mixed, walk.sums, array.dtype)
+    for axis, table in enumerate(walk.tables, 1):
+        outside = table.indices[:, 0] == OUTSIDE
+        mixed[(slice(None),) * axis + (outside,)] = node.float_attr("extrapolation_value", 0.0)
+    return [mixed.reshape(y.static_shape).astype(array.dtype)]
+
+
+def _mixed(cells: Array, walk: Walk, kind: Kind) -> Array:
+    """Dim by dim in float64; of `nearest` the elements as they are."""
+    for axis, table in enumerate(walk.tables, 1):
+        taps = np.moveaxis(np.take(cells, table.indices, axis), axis + 1, -1)
+        weights = table.weights.reshape(-1, *[1] * (cells.ndim - axis - 1), table.weights.shape[1])
+        cells = taps[..., 0] if kind.mode == "nearest" else (taps * weights).sum(-1)
+    return cells
+
+
+def _mixed_in_float32(cells: Array, walk: Walk) -> Array:
+    """Products one after the other, the last dim first, each of the weights from the last dim on."""
+    total = np.zeros((), np.float32)
+    for number, taps in enumerate(itertools.product(*(range(table.indices.shape[1]) for table in walk.tables))):
+        weights, picked = np.ones((1,), np.float32), cells
+        for axis, (table, tap) in enumerate(zip(walk.tables, taps, strict=True), 1):
+            picked = picked.take(table.indices[:, tap], axis)
+        for table, tap in zip(reversed(walk.tables), reversed(taps), strict=True):
+            weights = weights * table.weights[:, tap].astype(np.float32).reshape(-1, *[1] * weights.ndim)
+        product = weights * picked.astype(np.float32)
+        total = product if number == 0 else total + product
+    return total if walk.tables else cells
+
+
+def _as_integers(mixed: Array, sums: Sums, dtype: np.dtype[Any]) -> Array:
+    """Round, and stay within the bounds of the type."""
+    info = np.iinfo(dtype)
+    rounded = (np.rint if sums is Sums.NEAREST else np.trunc)(mixed)
+    inside = np.clip(rounded, float(info.min), np.nextafter(float(info.max), 0))
+    return np.where(rounded >= float(info.max), info.max, inside.astype(dtype)).astype(dtype)
 
 
 def lower_by_tables(node: Node) -> KernelCall:
     """One launch of `interp`, whose tables are constants."""
-    x, kind = node.operand(0), _kind(node)
-    outer, axes, inner = _walk(node)
-    tables = [table_of(axis, replace(kind, antialias=kind.antialias and axis.scale < 1)) for axis in axes]
-    tables = [table_of(Axis(1, 1, 1.0), kind)] * (MAX_DIMS - len(tables)) + tables
+    x, kind, walk = node.operand(0), _kind(node), _walk(node)
+    missing = MAX_DIMS - len(walk.tables)
+    tables = [table_of(Axis(1, 1, 1.0), kind)] * missing + list(walk.tables)
     indices = np.concatenate([table.indices.reshape(-1) for table in tables])
     src = [x, _table(node, "places", indices)]
     if kind.mode != "nearest":
-        dtype = np.float32 if x.desc.dtype is DType.FLOAT32 else np.float64
-        weights = np.concatenate([table.weights.reshape(-1) for table in tables]).astype(dtype)
-        src.append(_table(node, "weights", weights))
+        is_float32 = x.desc.dtype is DType.FLOAT32 or walk.sums is Sums.CUT_F32
+        weights = np.concatenate([table.weights.reshape(-1) for table in tables])
+        src.append(_table(node, "weights", weights.astype(np.float32 if is_float32 else np.float64)))
     fill = np.zeros(8, np.uint8)
     bits = np.asarray([node.float_attr("extrapolation_value", 0.0)]).astype(x.desc.dtype.numpy).view(np.uint8)
     fill[: bits.size] = bits
     params: dict[str, ParamValue] = {
-        "outer": outer, "inner": inner, "item": item_bytes(x.desc.dtype), "fill": int(fill.view(np.int64)[0]),
-        "in": [1] * (MAX_DIMS - len(axes)) + [axis.size for axis in axes],
-        "out": [1] * (MAX_DIMS - len(axes)) + [axis.result for axis in axes],
+        "outer": walk.outer, "inner": walk.inner, "item": item_bytes(x.desc.dtype), "sums": str(walk.sums),
+        "fill": int(fill.view(np.int64)[0]),
+        "in": [1] * missing + [axis.size for axis in walk.axes],
+        "out": [1] * missing + [axis.result for axis in walk.axes],
         "taps": [table.indices.shape[1] for table in tables],
     }  # fmt: skip
     return KernelCall("interp", tuple(src), (node.output,), params)

@@ -1,6 +1,8 @@
 /* The interp family: its checker, its cut into rows, and its tables. */
 #include "signal/interp.h"
 
+const char *const interp_sums_names[] = {"cut", "nearest", "cut_f32", NULL};
+
 static int64_t table_entries(const struct interp_params *p)
 {
     int64_t all = 0;
@@ -9,20 +11,25 @@ static int64_t table_entries(const struct interp_params *p)
     return all;
 }
 
-static bool weights_fit(const struct task_view *task, enum atc_dtype dtype, int64_t entries)
+static bool weights_fit(const struct task_view *task, enum atc_dtype dtype, enum interp_sums sums,
+                        int64_t entries)
 {
     const struct atc_slot *weights = task->src + INTERP_WEIGHTS;
     switch (dtype) {
     case DTYPE_F32:
-        return atc_holds(task, weights, DTYPE_F32, entries, 4);
+        return sums == INTERP_CUT && atc_holds(task, weights, DTYPE_F32, entries, 4);
     case DTYPE_F64:
+        return sums == INTERP_CUT && atc_holds(task, weights, DTYPE_F64, entries, 8);
     case DTYPE_I8:
     case DTYPE_U8:
     case DTYPE_I16:
     case DTYPE_U16:
+        if (sums == INTERP_CUT_F32)
+            return atc_holds(task, weights, DTYPE_F32, entries, 4);
+        return atc_holds(task, weights, DTYPE_F64, entries, 8);
     case DTYPE_I32:
     case DTYPE_I64:
-        return atc_holds(task, weights, DTYPE_F64, entries, 8);
+        return sums != INTERP_CUT_F32 && atc_holds(task, weights, DTYPE_F64, entries, 8);
     default:
         return false;
     }
@@ -51,8 +58,8 @@ static const char *check(const struct task_view *task)
     if (!interp_mixes(task)) {
         if (atc_product(p->taps, INTERP_DIMS) != 1)
             return "weights are missing";
-    } else if (!weights_fit(task, dtype, entries) || atc_item_bytes(dtype) != p->item ||
-               task->dst[0].dtype != dtype)
+    } else if (!weights_fit(task, dtype, (enum interp_sums)p->sums, entries) ||
+               atc_item_bytes(dtype) != p->item || task->dst[0].dtype != dtype)
         return "weights do not fit the type";
     if (!atc_holds(task, task->src + INTERP_X, DTYPE_ANY,
                    atc_mul(images, atc_product(p->in, INTERP_DIMS)), p->item) ||
@@ -62,8 +69,8 @@ static const char *check(const struct task_view *task)
     return NULL;
 }
 
-/* An item is a row of results along the last dim; the scratch holds a mixed row of the input, in
- * doubles at most.
+/* An item is a row of results along the last dim; the scratch holds a mixed row of the input, or
+ * the sums of a row of results, in doubles at most.
  */
 static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 {
@@ -75,11 +82,12 @@ static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
         rows = atc_mul(rows, p->out[i]);
         taps = atc_mul(taps, p->taps[i]);
     }
-    const int64_t mixed = atc_mul(taps, p->in[last]);
+    const int64_t row = p->in[last] > p->out[last] ? p->in[last] : p->out[last];
+    const int64_t mixed = atc_mul(taps, row);
     return (struct kernel_cost){
         .items = p->outer * p->out[0] * p->out[1] * p->out[2] * p->out[3],
         .work = atc_mul(rows, atc_add(mixed, atc_mul(p->out[last], p->taps[last]))),
-        .scratch = atc_mul(atc_mul(p->in[last], p->inner), 8)};
+        .scratch = atc_mul(atc_mul(row, p->inner), 8)};
 }
 
 DEFINE_FAMILY(interp, INTERP_FIELDS, .check = check, .cost = cost);

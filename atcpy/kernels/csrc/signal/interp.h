@@ -4,9 +4,9 @@
  *     x        [outer, in…, inner]
  *     indices  for each dim [out, taps], int32, one table after the other; a first tap of −1: every
  *              result at this index is `fill`
- *     weights  the same of the results' type, or of float64 for integers; left out where each table
- *              has one tap, and elements are moved, whatever they are
- *     y        [outer, out…, inner]; integers are cut off and stay within their type's bounds
+ *     weights  the same of the results' type, or, for integers, of the type of `sums`; left out
+ * where each table has one tap, and elements are moved, whatever they are y        [outer, out…,
+ * inner]; integers stay within their type's bounds
  */
 #ifndef ATC_INTERP_H
 #define ATC_INTERP_H
@@ -15,7 +15,15 @@
 
 enum { INTERP_DIMS = 5 };
 
+/* How integers are mixed and rounded: in float64, cut off toward zero or to the nearest, ties to
+ * even; or in float32, cut off. Those of 8 and 16 bits are mixed in float32 as ONNX Runtime does:
+ * the products one after the other, the last dim first, each of the weights from the last dim on.
+ */
+enum interp_sums { INTERP_CUT, INTERP_NEAREST, INTERP_CUT_F32 };
+extern const char *const interp_sums_names[];
+
 #define INTERP_FIELDS(I64, I64S, F64, ENUM)                                                        \
+    ENUM(sums, interp_sums_names)                                                                  \
     I64(outer)                                                                                     \
     I64S(in, INTERP_DIMS) I64S(out, INTERP_DIMS) I64S(taps, INTERP_DIMS) I64(inner) I64(item)      \
         I64(fill)

@@ -1,13 +1,20 @@
 /* interp of every type but float32, plainly. */
 #include "signal/interp_loops.h"
 
-/* Cut off toward zero; NaN is 0. */
+#include <math.h>
+
+/* A sum as an integer: cut off toward zero, or the nearest one; NaN is 0. */
 #define DEFINE_STORE(T, suffix, low, high)                                                         \
-    static inline T store_##suffix(double x)                                                       \
+    static inline T cut_##suffix(double x)                                                         \
     {                                                                                              \
         if (!(x > (double)(low)))                                                                  \
             return x == x ? (low) : 0;                                                             \
         return x < (double)(high) ? (T)x : (high);                                                 \
+    }                                                                                              \
+                                                                                                   \
+    static inline T nearest_##suffix(double x)                                                     \
+    {                                                                                              \
+        return cut_##suffix(rint(x));                                                              \
     }
 
 DEFINE_STORE(int8_t, i8, INT8_MIN, INT8_MAX)
@@ -17,27 +24,140 @@ DEFINE_STORE(uint16_t, u16, 0, UINT16_MAX)
 DEFINE_STORE(int32_t, i32, INT32_MIN, INT32_MAX)
 DEFINE_STORE(int64_t, i64, INT64_MIN, INT64_MAX)
 
-DEFINE_INTERP(double, double, f64, AS_IT_IS)
-DEFINE_INTERP(int8_t, double, i8, store_i8)
-DEFINE_INTERP(uint8_t, double, u8, store_u8)
-DEFINE_INTERP(int16_t, double, i16, store_i16)
-DEFINE_INTERP(uint16_t, double, u16, store_u16)
-DEFINE_INTERP(int32_t, double, i32, store_i32)
-DEFINE_INTERP(int64_t, double, i64, store_i64)
+#define DEFINE_INTEGERS(T, suffix)                                                                 \
+    DEFINE_INTERP(T, double, suffix##_cut, cut_##suffix)                                           \
+    DEFINE_INTERP(T, double, suffix##_nearest, nearest_##suffix)
 
-#define ROW(type)                                                                                  \
-    void interp_##type##_scalar(const struct kernel_args *args)                                    \
+DEFINE_INTERP(double, double, f64, AS_IT_IS)
+DEFINE_INTEGERS(int8_t, i8)
+DEFINE_INTEGERS(uint8_t, u8)
+DEFINE_INTEGERS(int16_t, i16)
+DEFINE_INTEGERS(uint16_t, u16)
+DEFINE_INTEGERS(int32_t, i32)
+DEFINE_INTEGERS(int64_t, i64)
+
+/* The weights that a choice of taps has in the outer dims, the innermost first, but for those of 1;
+ * returns how many there are.
+ */
+static int outer_weights(const struct kernel_args *args, const struct interp_row *row,
+                         const int64_t *tap, float *outer)
+{
+    const float *weights = args->src[INTERP_WEIGHTS];
+    int count = 0;
+    for (int i = INTERP_DIMS - 2; i >= 0; i--) {
+        const float weight = weights[row->first_weight[i] + tap[i]];
+        if (weight != 1)
+            outer[count++] = weight;
+    }
+    return count;
+}
+
+/* Adds what a choice of taps in the outer dims gives to the sums of a row of results: the first
+ * choice of taps sets them. Two taps of pictures, channels second, are a loop of their own.
+ */
+#define DEFINE_FLOATS(T, suffix)                                                                   \
+    static inline void add_pairs_##suffix(const struct kernel_args *args,                          \
+                                          const struct interp_row *row, const T *x, float outer,   \
+                                          float *restrict sums, bool first)                        \
     {                                                                                              \
-        interp_##type(args);                                                                       \
+        const int last = INTERP_DIMS - 1;                                                          \
+        const int64_t length = ((const struct interp_params *)args->params)->out[last];            \
+        const float *w = (const float *)args->src[INTERP_WEIGHTS] + row->first_weight[last];       \
+        const int32_t *indices = row->indices[last];                                               \
+        for (int64_t o = 0; o < length; o++, indices += 2, w += 2) {                               \
+            if (indices[0] < 0)                                                                    \
+                continue;                                                                          \
+            const float low = w[0] * outer * (float)x[indices[0]];                                 \
+            const float high = w[1] * outer * (float)x[indices[1]];                                \
+            sums[o] = (first ? low : sums[o] + low) + high;                                        \
+        }                                                                                          \
+    }                                                                                              \
+                                                                                                   \
+    static inline void add_##suffix(const struct kernel_args *args, const struct interp_row *row,  \
+                                    const int64_t *tap, float *restrict sums, bool first)          \
+    {                                                                                              \
+        const struct interp_params *p = args->params;                                              \
+        const int last = INTERP_DIMS - 1;                                                          \
+        const int64_t taps = p->taps[last], inner = p->inner;                                      \
+        const float *weights = (const float *)args->src[INTERP_WEIGHTS] + row->first_weight[last]; \
+        const T *x = (const T *)args->src[INTERP_X] + row->x +                                     \
+                     interp_source(p, row, tap) * p->in[last] * inner;                             \
+        float outer[INTERP_DIMS - 1];                                                              \
+        const int count = outer_weights(args, row, tap, outer);                                    \
+        if (taps == 2 && inner == 1 && count <= 1) {                                               \
+            add_pairs_##suffix(args, row, x, count ? outer[0] : 1, sums, first);                   \
+            return;                                                                                \
+        }                                                                                          \
+        for (int64_t o = 0; o < p->out[last]; o++) {                                               \
+            const int32_t *indices = row->indices[last] + o * taps;                                \
+            for (int64_t k = 0; k < taps && indices[0] >= 0; k++) {                                \
+                float w = weights[o * taps + k];                                                   \
+                for (int i = 0; i < count; i++)                                                    \
+                    w *= outer[i];                                                                 \
+                for (int64_t c = 0; c < inner; c++) {                                              \
+                    const float product = w * (float)x[indices[k] * inner + c];                    \
+                    float *sum = sums + o * inner + c;                                             \
+                    *sum = first && k == 0 ? product : *sum + product;                             \
+                }                                                                                  \
+            }                                                                                      \
+        }                                                                                          \
+    }                                                                                              \
+                                                                                                   \
+    static inline void interp_##suffix##_floats(const struct kernel_args *args)                    \
+    {                                                                                              \
+        const struct interp_params *p = args->params;                                              \
+        const int last = INTERP_DIMS - 1;                                                          \
+        float *sums = args->scratch;                                                               \
+        T fill;                                                                                    \
+        memcpy(&fill, &p->fill, sizeof fill);                                                      \
+        if (!interp_tables_ok(args))                                                               \
+            return;                                                                                \
+        for (int64_t item = args->begin; item < args->end; item++) {                               \
+            const struct interp_row row = interp_row_at(args, item);                               \
+            int64_t tap[INTERP_DIMS - 1] = {0};                                                    \
+            T *y = (T *)args->dst[0] + item * p->out[last] * p->inner;                             \
+            bool first = true;                                                                     \
+            if (!row.is_fill)                                                                      \
+                do {                                                                               \
+                    add_##suffix(args, &row, tap, sums, first);                                    \
+                    first = false;                                                                 \
+                } while (interp_next(p, tap));                                                     \
+            for (int64_t o = 0, i = 0; o < p->out[last]; o++) {                                    \
+                const bool is_fill = row.is_fill || row.indices[last][o * p->taps[last]] < 0;      \
+                for (int64_t c = 0; c < p->inner; c++, i++)                                        \
+                    y[i] = is_fill ? fill : cut_##suffix((double)sums[i]);                         \
+            }                                                                                      \
+        }                                                                                          \
     }
 
-ROW(f64)
-ROW(i8)
-ROW(u8)
-ROW(i16)
-ROW(u16)
-ROW(i32)
-ROW(i64)
+DEFINE_FLOATS(int8_t, i8)
+DEFINE_FLOATS(uint8_t, u8)
+DEFINE_FLOATS(int16_t, i16)
+DEFINE_FLOATS(uint16_t, u16)
+
+void interp_f64_scalar(const struct kernel_args *args)
+{
+    interp_f64(args);
+}
+
+#define DEFINE_ROW(type, cut_f32)                                                                  \
+    void interp_##type##_scalar(const struct kernel_args *args)                                    \
+    {                                                                                              \
+        const int64_t sums = ((const struct interp_params *)args->params)->sums;                   \
+        if (sums == INTERP_CUT_F32)                                                                \
+            cut_f32(args);                                                                         \
+        else if (sums == INTERP_NEAREST)                                                           \
+            interp_##type##_nearest(args);                                                         \
+        else                                                                                       \
+            interp_##type##_cut(args);                                                             \
+    }
+
+DEFINE_ROW(i8, interp_i8_floats)
+DEFINE_ROW(u8, interp_u8_floats)
+DEFINE_ROW(i16, interp_i16_floats)
+DEFINE_ROW(u16, interp_u16_floats)
+DEFINE_ROW(i32, interp_i32_cut)
+DEFINE_ROW(i64, interp_i64_cut)
 
 /* Elements of whatever type, moved. */
 void interp_any_scalar(const struct kernel_args *args)
