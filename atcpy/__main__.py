@@ -24,7 +24,7 @@ def main() -> int:
 
 
 def _missing_memory() -> int | None:
-    """The megabytes that libraries take, if limits of the process leave less. The BLAS of numpy ends the process with 1,
+    """The megabytes that libraries take, if limits of the process leave less. The BLAS of numpy ends a process with 1,
     or interrupts it, where it finds no memory for itself and its threads, so that nobody could say what happened.
     """
     try:

@@ -69,14 +69,14 @@ for function, table in (
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line in a process of its own; the exit code."""
-    arguments = list(sys.argv[1:] if argv is None else argv)
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")  # `→` on a terminal without it
-    handle_signals()
-    if arguments and arguments[0] in _ONE_MODEL:
-        _collect_no_more()
     try:
+        arguments = list(sys.argv[1:] if argv is None else argv)
+        for stream in (sys.stdout, sys.stderr):
+            if hasattr(stream, "reconfigure"):
+                stream.reconfigure(errors="backslashreplace")  # `→` on a terminal without it
+        handle_signals()
+        if arguments and arguments[0] in _ONE_MODEL:
+            _collect_no_more()
         code = execute(arguments)
         if code == INTERRUPTED:  # typer turns an interrupt outside a command into this code, without a word
             announce_interrupt()
@@ -91,6 +91,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         # Nothing may be flushed into the closed pipe when the interpreter ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
+    except MemoryError as error:  # outside a command
+        return fail(Invocation("atcpy"), as_known_error(error), None, 0.0)
     except OSError as error:  # stdout itself: a full disk behind a redirection
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         known = as_known_error(error)

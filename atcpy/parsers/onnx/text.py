@@ -6,10 +6,21 @@ from atcpy.errors import ModelInvalid, Where
 
 
 def are_texts(names: Iterable[object]) -> bool:
-    """Are all of these names text?"""
+    """Are all of these names text? Raises MemoryError where protobuf had no memory to make one."""
+    names = tuple(names)
     try:
         "".join(names)  # type: ignore[arg-type]  # one call, not one for each name
     except TypeError:
+        if all(_is_utf8(name) for name in names if isinstance(name, bytes)):
+            raise MemoryError("no memory for a name") from None
+        return False
+    return True
+
+
+def _is_utf8(raw: bytes) -> bool:
+    try:
+        raw.decode("utf-8")
+    except UnicodeDecodeError:
         return False
     return True
 
