@@ -7,8 +7,9 @@ from typing import Any
 from google.protobuf.descriptor import FieldDescriptor as Field
 from google.protobuf.message import Message
 
-from atcpy.om import writer
+from atcpy.om import container
 from atcpy.om.container import Partition
+from atcpy.om.writer import _padding
 from atcpy.om.reader import parse_package
 from atcpy.om.schema.ge_ir_pb2 import ModelDef
 from atcpy.om.schema.task_pb2 import ModelTaskDef
@@ -36,10 +37,10 @@ def mutate_partition(whole: bytes, partition: Partition, change: Callable[[Any],
     parts = {e.partition: bytes(opened.partition(e.partition)) for e in opened.extents}
     parts[partition] = message.SerializeToString() or b"\0"
     sizes = {p: len(payload) for p, payload in parts.items()}
-    parts[Partition.MODEL_DEF] += writer._padding(-writer.container.weights_offset(sizes))
+    parts[Partition.MODEL_DEF] += _padding(-container.weights_offset(sizes))
     sizes[Partition.MODEL_DEF] = len(parts[Partition.MODEL_DEF])
-    head, order = writer.container.frame(sizes, name="m", platform_version="1")
-    return writer.reseal(head + b"".join(parts[p] for p in order))
+    head, order = container.frame(sizes, name="m", platform_version="1")
+    return container.reseal(head + b"".join(parts[p] for p in order))
 
 
 def mutate_message(message: Message, rng: random.Random) -> None:
