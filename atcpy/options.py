@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from atcpy.errors import ResourceLimit, Unsupported, UsageError, Where, did_you_mean, raise_os_error
+from atcpy.files import read_file
 from atcpy.sizes import ANY_SIZE as ANY_SIZE
 from atcpy.sizes import MAX_DIM as MAX_DIM
 from atcpy.sizes import MAX_RANK as MAX_RANK
@@ -734,7 +735,7 @@ def read_switch_file(option: str, value: object) -> SwitchFile:
     """A fusion switch file in either of ATC's forms: `Pass:off` lines, or JSON with the keys Switch and Priority."""
     path = str(value) if isinstance(value, os.PathLike) else _text(option, value)
     try:
-        raw = Path(path).read_bytes()
+        raw = read_file(path)
     except OSError as error:
         raise_os_error(error, path)
     try:
@@ -771,7 +772,7 @@ def _ops_module(option: str, item: object) -> OpsModule:
 
 def _file_sha256(path: str, shown: str) -> str:
     try:
-        return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+        return hashlib.sha256(read_file(path)).hexdigest()
     except OSError as error:
         raise_os_error(error, shown)
 

@@ -73,6 +73,37 @@ def test_no_module_reaches_out() -> None:
     assert {path: names for path, names in reaching.items() if names} == {}
 
 
+OPENING = {"open", "read_bytes", "read_text"}
+# Who opens what no user and no model names, and what opens the rest: files.py as a whole, the others beside it.
+OPENERS = {
+    ROOT / "files.py",
+    ROOT / "options.py",  # /sys
+    ROOT / "threads.py",  # /sys
+    ROOT / "parsers" / "files.py",  # external data, from a descriptor of its folder
+    ROOT / "parsers" / "tensorflow" / "signatures.py",  # of atcpy itself
+    ROOT / "parsers" / "tensorflow" / "model.py",  # no file: a checkpoint
+    ROOT / "om" / "atomic.py",  # folders and new files
+    ROOT / "runtime" / "distributed" / "channel.py",  # the pipes between ranks
+    ROOT / "verify" / "tensorflow.py",  # a temporary file
+    ROOT / "verify" / "early_run.py",  # a temporary file
+    ROOT / "cli" / "app.py",  # /dev/null
+    ROOT / "cli" / "bench.py",  # /proc
+    ROOT / "cli" / "arrays.py",  # pictures and archives, in files that are open
+}
+
+
+def opens(path: Path) -> set[str]:
+    """Return the functions and methods that a file calls to open or read a file, but those of files.py."""
+    functions = [node.func for node in syntax(path) if isinstance(node, ast.Call)]
+    methods = {function.attr for function in functions if isinstance(function, ast.Attribute)}
+    return (methods | {f.id for f in functions if isinstance(f, ast.Name)} - {"read_text"}) & OPENING
+
+
+def test_files_are_opened_in_one_module() -> None:
+    """What a user or a model names may be a FIFO, which `open` would wait for."""
+    assert {relative_name(path): opens(path) for path in MODULES if path not in OPENERS and opens(path)} == {}
+
+
 def test_nothing_evaluates_text_or_deepens_the_stack() -> None:
     evaluating = {relative_name(path): calls(path) & {"eval", "exec", "setrecursionlimit"} for path in MODULES}
     assert {path: names for path, names in evaluating.items() if names} == {}

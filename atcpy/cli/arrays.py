@@ -5,13 +5,15 @@ import io
 import json
 import re
 import zipfile
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
 from atcpy.errors import UsageError, Where, did_you_mean, raise_os_error
+from atcpy.files import open_file
 from atcpy.om.atomic import atomic_write, make_directory
 from atcpy.options import MAX_DIM, read_int
 from atcpy.verify.inputs import Array, Feeds, Fill, Port, make_array
@@ -19,6 +21,8 @@ from atcpy.verify.inputs import Array, Feeds, Fill, Port, make_array
 if TYPE_CHECKING:
     from PIL.Image import Image
 
+# What numpy, zipfile and zlib raise for files that are damaged, encrypted or none of theirs.
+_DAMAGE = (ValueError, OSError, EOFError, RuntimeError, OverflowError, zipfile.BadZipFile, zlib.error)
 _NAME_BYTES = 120
 _FILL = re.compile(r"(ones|zeros|random)(:\d+)?")
 
@@ -27,35 +31,38 @@ def load_npy(path: str) -> Array:
     """A `.npy` file; pickled objects are refused."""
     array = _load(path)
     if not isinstance(array, np.ndarray):
-        array.close()
         raise UsageError("E13005", f"{path} holds several arrays", where=Where(file=path), hint=f"--npz {path}")
     return array
 
 
 def load_npz(path: str) -> Feeds:
     """All arrays of an `.npz` file, by name."""
-    archive = _load(path)
-    if isinstance(archive, np.ndarray):
+    arrays = _load(path)
+    if isinstance(arrays, np.ndarray):
         raise UsageError("E13005", f"{path} is one array", where=Where(file=path), hint=f"--input NAME={path}")
-    with archive:
-        try:
-            return {name: archive[name] for name in archive.files}
-        except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
-            raise _unreadable(path, error) from error
+    return arrays
 
 
-def _load(path: str) -> Any:
+def _load(path: str) -> Array | Feeds:
+    """The array, or the arrays by name, that a file holds."""
     try:
-        return np.load(path, allow_pickle=False)
+        with open_file(path) as file:
+            return _read_arrays(path, file)
     except FileNotFoundError:
         folder = Path(path).parent
         names = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
         hint = did_you_mean(Path(path).name, names)
         raise UsageError("E10410", f"{path} does not exist", where=Where(file=path), hint=hint) from None
-    except (ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise _unreadable(path, error) from error
     except OSError as error:
         raise_os_error(error, path)
+
+
+def _read_arrays(path: str, file: BinaryIO) -> Array | Feeds:
+    try:
+        loaded = np.load(file, allow_pickle=False)
+        return loaded if isinstance(loaded, np.ndarray) else {name: loaded[name] for name in loaded.files}
+    except _DAMAGE as error:
+        raise _unreadable(path, error) from error
 
 
 def _unreadable(path: str, error: Exception) -> UsageError:
@@ -137,7 +144,7 @@ def _open_image(path: str, channels: int, size: tuple[int, int]) -> "Image":
     from PIL import Image, UnidentifiedImageError
 
     try:
-        with Image.open(path) as image:
+        with open_file(path) as file, Image.open(file) as image:
             picture = image.convert({1: "L", 3: "RGB", 4: "RGBA"}[channels])
     except UnidentifiedImageError as error:
         raise UsageError("E13005", f"{path} is not a picture that can be read", where=Where(file=path)) from error

@@ -9,6 +9,7 @@ from atcpy.cli import custom_ops
 from atcpy.cli.invocation import Invocation
 from atcpy.cli.outcome import Outcome
 from atcpy.errors import UsageError, Where, group, raise_os_error
+from atcpy.files import open_file
 
 _MAGIC = b"IMOD"
 
@@ -52,7 +53,7 @@ def is_package(path: Path) -> bool:
     if path.suffix == ".om":
         return True
     try:
-        with path.open("rb") as file:
+        with open_file(path) as file:
             return file.read(len(_MAGIC)) == _MAGIC
     except IsADirectoryError:
         return False

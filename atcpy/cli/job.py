@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 from atcpy.cli import custom_ops
 from atcpy.cli.outcome import Outcome
 from atcpy.errors import UsageError, Where, raise_os_error
+from atcpy.files import read_text
 from atcpy.options import default_threads
 from atcpy.report.units import duration
 
@@ -216,7 +217,7 @@ def inputs_of_rank(texts: Sequence[str], names: Sequence[str], rank: int, ranks:
 def read_labels(path: str) -> list[str]:
     """The lines of a file; line i is the name of class i."""
     try:
-        return Path(path).read_text(encoding="utf-8").splitlines()
+        return read_text(path).splitlines()
     except UnicodeDecodeError as error:
         raise UsageError("E13005", f"{path} is not UTF-8 text", where=Where(file=path)) from error
     except OSError as error:

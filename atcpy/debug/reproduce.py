@@ -17,6 +17,7 @@ from atcpy.debug.repro import write_repro
 from atcpy.debug.submodel import IndexedModel
 from atcpy.debug.trials import Feeds, PackageCheck, fault_of_part
 from atcpy.errors import AtcError
+from atcpy.files import read_file
 from atcpy.options import OPTIONS
 
 # Only these are of the whole model: a part of it has its own inputs and outputs.
@@ -98,7 +99,7 @@ class Reproduction:
         if culprit is not None:
             right = "right" if is_right_without(nodes) else "wrong, too"
             without = f"with `--skip_pass={culprit.name}` it is {right}"
-        digest = hashlib.sha256(self.path.read_bytes()).hexdigest()[:16]
+        digest = hashlib.sha256(read_file(self.path)).hexdigest()[:16]
         write_repro(
             directory,
             part,

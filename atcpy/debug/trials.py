@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from atcpy import __version__
 from atcpy.debug.bisect import Applied, Outcome, Trial, applied_in
 from atcpy.errors import AtcError, ResourceLimit, UsageError, Where, as_known_error
+from atcpy.files import read_text
 from atcpy.ir import Decisions, Graph
 from atcpy.ir.decisions import Moment
 from atcpy.ir.tensor import Array
@@ -152,7 +153,7 @@ class TrialMemory:
 
     def _load(self) -> None:
         try:
-            state = json.loads(self._path.read_text(encoding="utf-8"))
+            state = json.loads(read_text(self._path))
         except FileNotFoundError:
             what = f"--resume: there is no {self._path}"
             raise UsageError("E10410", what, where=Where(file=str(self._path)), hint="start without it") from None

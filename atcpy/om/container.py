@@ -12,7 +12,6 @@ of a file can change unseen. Digests are stored in the byte order of their usual
 
 import mmap as memory_map
 import os
-import stat
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from typing import NamedTuple, Protocol, TypeAlias
 import xxhash
 
 from atcpy.errors import CODES, PackageCorrupt, UsageError, Where, raise_os_error
+from atcpy.files import NotOrdinaryError, open_file
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
@@ -234,36 +234,20 @@ def open_container(path: str | os.PathLike[str], *, mmap: bool = True, verify: V
     """
     source = os.fspath(path)
     try:
-        # O_NONBLOCK: opening a FIFO must not wait for a writer.
-        fd = os.open(source, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        with open_file(source) as file:
+            size = os.fstat(file.fileno()).st_size
+            if mmap and size >= HEADER_BYTES:
+                flags, access = memory_map.MAP_PRIVATE, memory_map.PROT_READ
+                buffer = memoryview(memory_map.mmap(file.fileno(), size, flags=flags, prot=access))
+            else:
+                buffer = memoryview(file.read(size))
+    except (IsADirectoryError, NotOrdinaryError):
+        raise _no_package(source, "it is not a regular file") from None
     except OSError as error:
         raise_os_error(error, source)
     except ValueError as error:
         raise UsageError("E13001", f"{source} is no path: {error}", where=Where(file=source)) from error
-    try:
-        status = os.fstat(fd)
-        if not stat.S_ISREG(status.st_mode):
-            raise _no_package(source, "it is not a regular file")
-        if status.st_size < HEADER_BYTES:
-            buffer = memoryview(_read_all(fd, status.st_size))
-        elif mmap:
-            private = memory_map.mmap(fd, status.st_size, flags=memory_map.MAP_PRIVATE, prot=memory_map.PROT_READ)
-            buffer = memoryview(private)
-        else:
-            buffer = memoryview(_read_all(fd, status.st_size))
-    except OSError as error:
-        raise_os_error(error, source)
-    finally:
-        os.close(fd)
     return parse(buffer, source=source, verify=verify)
-
-
-def _read_all(fd: int, size: int) -> bytes:
-    chunks = []
-    while size > 0 and (chunk := os.read(fd, size)):
-        chunks.append(chunk)
-        size -= len(chunk)
-    return b"".join(chunks)
 
 
 def parse(package: Buffer, *, source: str = "package", verify: Verify = Verify.FULL) -> Container:

@@ -10,30 +10,24 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from atcpy.errors import ModelInvalid, UsageError, Where, did_you_mean, raise_os_error
+from atcpy.files import NotOrdinaryError, open_file
 from atcpy.parsers.sniff import what_folder
 
 
 def map_file(path: Path, kind: str) -> memoryview:
     """The bytes of an ordinary file; `kind` says what it should be, as `an ONNX model`."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open_file(path) as file:
+            size = os.fstat(file.fileno()).st_size
+            return memoryview(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) if size else b"")
     except FileNotFoundError:
         raise _missing(path) from None
+    except IsADirectoryError:
+        raise no_model(path, kind, *what_folder(path)) from None
+    except NotOrdinaryError:
+        raise no_model(path, kind, "no ordinary file", "copy the model into a file") from None
     except OSError as error:
         raise_os_error(error, str(path))
-    try:
-        status = os.fstat(descriptor)
-        if stat.S_ISDIR(status.st_mode):
-            raise no_model(path, kind, *what_folder(path))
-        if not stat.S_ISREG(status.st_mode):
-            raise no_model(path, kind, "no ordinary file", "copy the model into a file")
-        if status.st_size == 0:
-            return memoryview(b"")
-        return memoryview(mmap.mmap(descriptor, status.st_size, access=mmap.ACCESS_READ))
-    except OSError as error:
-        raise_os_error(error, str(path))
-    finally:
-        os.close(descriptor)
 
 
 def map_inside(folder: Path, parts: Sequence[str], *, allow_hardlinks: bool) -> memoryview | str:

@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+from atcpy.files import open_file
+
 _CONVERT_TO_ONNX = "convert it to ONNX first"
 _EXPORT_KERAS = 'export it in Keras, model.export("folder"), and give the folder'
 
@@ -39,7 +41,7 @@ _TENSORFLOW_TEXT = re.compile(
 def begins_as_onnx(path: Path) -> bool:
     """Does a file begin with the version of ONNX's format, as nearly all models of ONNX do?"""
     try:
-        with path.open("rb") as file:
+        with open_file(path) as file:
             head = file.read(16)
     except OSError:
         return False  # whose reader says why

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from atcpy.errors import PackageCorrupt, UsageError, Where, did_you_mean, raise_os_error
+from atcpy.files import open_file
 from atcpy.ir import (
     Graph,
     Node,
@@ -327,7 +328,7 @@ def _results(graph: Graph) -> list[Any]:
 
 def _digest(path: Path) -> str:
     try:
-        with path.open("rb") as file:
+        with open_file(path) as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise_os_error(error, str(path))

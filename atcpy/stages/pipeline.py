@@ -16,6 +16,7 @@ import onnx
 
 from atcpy import __version__
 from atcpy.errors import AtcError, AtcWarning, Where
+from atcpy.files import open_file
 from atcpy.ir import CompiledModel, Engine, Graph, states_by_name, task_counts, walk
 from atcpy.ir.collector import collector_paused
 from atcpy.ir.decisions import Moment, PassCount
@@ -169,7 +170,7 @@ def convert(
     start = time.perf_counter()
     writer.write(target, compiled)
     written = reporting.StageTime("write", time.perf_counter() - start)
-    with target.open("rb") as file:
+    with open_file(target) as file:
         digest, size = hashlib.file_digest(file, "sha256").hexdigest(), file.tell()
     return replace(report, output=str(target), bytes=size, sha256=digest, stages=(*report.stages, written))
 

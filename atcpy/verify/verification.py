@@ -8,6 +8,7 @@ from pathlib import Path
 
 from atcpy import InferenceSession
 from atcpy.errors import AtcError, UsageError, Where, group, raise_os_error
+from atcpy.files import open_file
 from atcpy.ir import Source
 from atcpy.ops.custom import CustomOps
 from atcpy.options import ParseOptions, default_threads
@@ -186,7 +187,7 @@ def find_model(package: Path, source: Source) -> Path:
 
 def _digest(path: Path) -> str:
     try:
-        with path.open("rb") as file:
+        with open_file(path) as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise_os_error(error, str(path))

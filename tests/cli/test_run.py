@@ -1,5 +1,6 @@
 import json
 import resource
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -37,6 +38,35 @@ def test_inputs_from_one_npz(invoke: Invoke, package: Path, tmp_path: Path) -> N
         "name": "y", "dtype": "float32", "shape": [2, 4], "min": 1.0, "max": 47.0, "mean": 11, "nan": 0, "inf": 0,
         "path": None,
     }  # fmt: skip
+
+
+# Where the member of an archive says how it is packed, and that it is encrypted: local header, then central directory.
+_FLAGS, _METHOD = (6, 8), (8, 10)
+
+
+@pytest.mark.parametrize("damage", ["encrypted", "method 99", "elements", "half", "huge shape", "negative shape"])
+def test_damaged_archives_are_refused(invoke: Invoke, package: Path, tmp_path: Path, damage: str) -> None:
+    np.savez_compressed(tmp_path / "x.npz", x=X)
+    raw = bytearray((tmp_path / "x.npz").read_bytes())
+    central = raw.index(b"PK\x01\x02")
+    match damage:
+        case "encrypted":
+            raw[_FLAGS[0]], raw[central + _FLAGS[1]] = 1, 1
+        case "method 99":
+            raw[_METHOD[0]], raw[central + _METHOD[1]] = 99, 99
+        case "elements":
+            raw[60:80] = b"\xff" * 20
+        case "half":
+            del raw[len(raw) // 2 :]
+        case _:
+            shape = b"(2,99999999999999999999999999)" if damage == "huge shape" else b"(-2,-3)"
+            header = b"{'descr': '<f4', 'fortran_order': False, 'shape': " + shape + b"}\n"
+            with zipfile.ZipFile(tmp_path / "y.npz", "w") as archive:
+                archive.writestr("x.npy", b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header)
+            raw[:] = (tmp_path / "y.npz").read_bytes()
+    (tmp_path / "x.npz").write_bytes(raw)
+    ran = invoke("run", package, "--npz", tmp_path / "x.npz")
+    assert (ran.code, ran.err.split("]")[0]) == (2, "error[E13005"), ran.err
 
 
 def test_made_inputs_are_the_same_each_time(invoke: Invoke, package: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path, PureWindowsPath
 from typing import Final
 
 from atcpy.errors import AtcError, ModelInvalid, Where
+from atcpy.files import NotOrdinaryError, open_file
 from atcpy.parsers.files import map_file
 from atcpy.parsers.sniff import is_graphdef, is_saved_model, is_tensorflow_text, is_text
 from atcpy.parsers.tensorflow.bundle import INDEX
@@ -71,8 +72,11 @@ def find_location(path: Path) -> Location | None:
     if name != path.name or not path.exists():
         is_there = any(Path(f"{prefix}{end}").is_file() for end in (INDEX, META))
         return _checkpoint(prefix) if is_there else None
-    with path.open("rb") as file:
-        head = file.read(_HEAD)
+    try:
+        with open_file(path) as file:
+            head = file.read(_HEAD)
+    except NotOrdinaryError:
+        return None  # whose reader says so
     if is_text(head):
         if _TEXT_SAVED_MODEL.match(head):
             return _saved_model(path)
