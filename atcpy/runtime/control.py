@@ -12,15 +12,18 @@ from atcpy.errors import ModelInvalid
 from atcpy.ir import DType, Graph, Node, TensorDesc
 from atcpy.ir.closure import formal_inputs, own_operands
 from atcpy.ir.tensor import Array
+from atcpy.ops.core.plan_loop import NO_COUNT
 from atcpy.runtime.host import RuntimeValue
 from atcpy.runtime.iterations import BodyPlan, Iterations, can_iterate
 from atcpy.runtime.profile import Profile
 
-# A Loop without a trip count, which may never end, is stopped after so many iterations.
+# A Loop without a trip count, which may never end, is stopped after so many iterations. What bounds one with a trip
+# count is the deadline.
 MAX_ITERATIONS = 1_000_000
 # How many iterations run in C before the condition is looked at from here: results have memory for as many.
 FIRST_CHUNK = 64
 MAX_CHUNK = 1 << 14
+MAX_COUNTED = 1 << 20  # of a Loop that only counts, whose iterations all take place
 
 
 class Body(Protocol):
@@ -129,7 +132,7 @@ def _run_loop(node: Node, own: Sequence[RuntimeValue], body: _Closed) -> Sequenc
             iteration += 1
             continue
         left = (MAX_ITERATIONS if limit is None else limit) - iteration
-        count = min(left, chunk) if limit is None or in_c.has_condition else left
+        count = min(left, chunk if limit is None or in_c.has_condition else MAX_COUNTED)
         numbers = np.arange(iteration, iteration + count, dtype=np.int64)
         done, results_of = in_c.run(count, {0: numbers})
         going = not in_c.is_done
@@ -155,9 +158,9 @@ def _collect(collected: list[list[Array]], parts: Sequence[Array]) -> None:
 
 
 def _limit(trip_count: RuntimeValue) -> int | None:
-    """The number of iterations; None for the large numbers that exporters write for a loop without a trip count."""
+    """The number of iterations; None for the number that exporters write for a loop without a trip count."""
     limit = int(np.asarray(trip_count).reshape(-1)[0])
-    return None if limit >= np.iinfo(np.int32).max else limit
+    return None if limit == NO_COUNT else limit
 
 
 def _run_scan(node: Node, own: Sequence[RuntimeValue], body: _Closed) -> Sequence[RuntimeValue]:

@@ -8,6 +8,7 @@
  * With -records it also starts from the records of real models (seed_records.py), whose operands
  * get an arena of just the size that they reach into.
  */
+#include "core/clock.h"
 #include "core/control.h"
 #include "core/cpu.h"
 #include "core/plan.h"
@@ -31,6 +32,7 @@ enum {
     MAX_SECONDS =
         60, /* for work that the families call small, sanitizers and a busy machine included */
     EDGES = 1 << 16,
+    MAX_RUN_NS = 50000000, /* an operand may hold any trip count: what goes on is ended */
 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
@@ -83,8 +85,10 @@ static void run(struct atc_plan *plan, uint8_t *weights)
     for (int i = 0; i < 4; i++)
         ports[i] = block(PORT);
     uint8_t *bases[] = {NULL, arena->bytes, weights, ports[0], ports[1], ports[2], ports[3]};
-    struct atc_run at_work = {
-        .plan = plan, .bases = bases, .scratch = arena->bytes + plan->arena_bytes};
+    struct atc_run at_work = {.plan = plan,
+                              .bases = bases,
+                              .scratch = arena->bytes + plan->arena_bytes,
+                              .stop = {.deadline_ns = atc_now_ns() + MAX_RUN_NS}};
     atc_run_tasks(&at_work, 0, plan->n_tasks);
     for (int i = 0; i < 4; i++)
         free(ports[i]);

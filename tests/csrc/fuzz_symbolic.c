@@ -7,6 +7,7 @@
  * and instantiates them at sizes small and wild. What loads is small enough to run at once.
  */
 #include "core/arena.h"
+#include "core/clock.h"
 #include "core/cpu.h"
 #include "core/placement.h"
 #include "core/program.h"
@@ -23,6 +24,7 @@ enum {
     MAX_BLOCKS = 24,
     MAX_RUN = 1 << 16, /* bytes of an instance that is run */
     MAX_SECONDS = 60,
+    MAX_RUN_NS = 50000000, /* an operand may hold any trip count: what goes on is ended */
 };
 
 static int64_t loaded, instances, ran;
@@ -167,8 +169,10 @@ static void run(struct atc_plan *plan, const struct atc_instance *instance, int6
     bases[BASE_ARENA] = arena->bytes;
     for (int64_t i = 0; i < n_ports; i++)
         bases[BASE_PORTS + i] = room((size_t)instance->port_bytes[i]);
-    struct atc_run at_work = {
-        .plan = plan, .bases = bases, .scratch = arena->bytes + plan->arena_bytes};
+    struct atc_run at_work = {.plan = plan,
+                              .bases = bases,
+                              .scratch = arena->bytes + plan->arena_bytes,
+                              .stop = {.deadline_ns = atc_now_ns() + MAX_RUN_NS}};
     atc_run_tasks(&at_work, 0, plan->n_tasks);
     for (int64_t i = 0; i < n_ports; i++)
         free(bases[BASE_PORTS + i]);

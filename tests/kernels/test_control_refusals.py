@@ -90,7 +90,7 @@ def test_a_loop_whose_condition_is_false_does_not_begin() -> None:
 
 @pytest.mark.parametrize("sources", [(TRIPS, CONDITION), (None, CONDITION), (None, None)])
 def test_a_loop_that_does_not_count_is_stopped(sources: Sequence[Slot | None]) -> None:
-    trips = 2**31 - 1  # no count: what exporters write for one that only its condition ends
+    trips = 2**63 - 1  # no count: what exporters write for one that only its condition ends
     with pytest.raises(_kernels.Fault) as raised:
         run(fill(9), loop(1, -1, sources), count_up(), trips=trips)
     task, _, value, bound = raised.value.args

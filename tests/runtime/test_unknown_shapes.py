@@ -257,9 +257,29 @@ def test_a_loop_without_end_is_stopped(monkeypatch: pytest.MonkeyPatch, is_plann
     session, x = InferenceSession(package(text)), np.ones(2, np.float32)
     limit = 1_000_000 if is_planned else 50
     with pytest.raises(AtcError, match=f"D0001: .* {limit} iterations"):
-        session.run(None, {"x": x, "n": np.array(2**31 - 1)})  # as good as no trip count
+        session.run(None, {"x": x, "n": np.array(2**63 - 1)})  # as good as no trip count
     [y] = session.run(None, {"x": x, "n": np.array(limit + 10)})
     assert y.sum() == (2 if is_planned else 2 * (limit + 11)), "a trip count may be larger"
+
+
+@pytest.mark.parametrize("count", [2**31 + 5, 2**50, 2**63 - 2])
+@pytest.mark.parametrize("is_constant", [True, False])
+@pytest.mark.parametrize("kind", ["float[2]", "float[n]"])
+def test_a_trip_count_is_one_however_large_it_is(
+    monkeypatch: pytest.MonkeyPatch, kind: str, is_constant: bool, count: int
+) -> None:
+    """More iterations than a Loop without a count may have, which the condition ends: in a plan and in Python."""
+    monkeypatch.setattr("atcpy.runtime.control.MAX_ITERATIONS", 50)
+    last = 1_000_003 if kind == "float[2]" else 60
+    step = "vo = Neg(v)" if kind == "float[2]" else "vo = Concat<axis = 0>(v, x)"
+    trips = f"c = Constant<value_int = {count}>()" if is_constant else "c = Identity(n)"
+    text = (
+        f"m (float[2] x, int64 n) => ({kind} y) {{ {trips} y = Loop(c, , x)"
+        f"<body = b (int64 i, bool ci, {kind} v) => (bool co, {kind} vo) {{ l = Constant<value_int = {last}>() "
+        f"co = Less(i, l) {step} }}> }}"
+    )
+    [y] = InferenceSession(package(text)).run(None, {"x": np.ones(2, np.float32), "n": np.array(count)})
+    np.testing.assert_array_equal(y, np.full(2, 1 if last % 2 else -1) if kind == "float[2]" else np.ones(2 * last + 4))
 
 
 def test_elements_that_decide_sizes_count_in_each_run() -> None:

@@ -13,7 +13,8 @@ from atcpy.ir import Graph, Node, Value
 from atcpy.ir.closure import formal_inputs
 
 NOT_COUNTED = -1
-NO_COUNT = 2**31 - 1  # and more: what exporters write for a Loop without a trip count
+NO_COUNT = 2**63 - 1  # what exporters write for a Loop without a trip count
+MAX_KNOWN_COUNT = 2**31 - 1  # a larger count, which no size can be, stays an operand
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,7 @@ class PlanLoop:
         if value.tensor is None:
             return NOT_COUNTED
         count = max(int(value.array.item()), 0)
-        return count if count < NO_COUNT else NOT_COUNTED
+        return count if count < MAX_KNOWN_COUNT else NOT_COUNTED
 
     @property
     def trip_count(self) -> Value | None:

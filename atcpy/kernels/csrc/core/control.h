@@ -5,8 +5,8 @@
  *            the next then_tasks tasks run if it is true, the else_tasks behind those if it is
  * false loop   src: trip count, an int64, or none; condition, a bool, or none; dst: counter, an
  * int64 the next body_tasks tasks run as long as the counter is below the trip count and the
- *            condition is true. Without an operand for it, the trip count is `trip_count`; -1, or
- *            2^31 - 1 and more, is none.
+ *            condition is true. Without an operand for it, the trip count is `trip_count`, or none
+ *            if that is -1. An operand of 2^63 - 1 is none, too: exporters write it so.
  *
  * Values that iterations carry on lie where the body finds and leaves them: its tasks update them.
  * Tasks that a record runs may be such records again.
@@ -16,7 +16,8 @@
 
 #include "core/kernel.h"
 
-/* A loop without a trip count, which may never end, is stopped after so many iterations. */
+/* A loop without a trip count, which may never end, is stopped after so many iterations. What
+ * bounds one with a trip count is the deadline. */
 enum { ATC_MAX_ITERATIONS = 1000000 };
 
 /* How deep regions of tasks may be nested: an `if` is two of them. */

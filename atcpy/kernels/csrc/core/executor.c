@@ -145,7 +145,7 @@ static enum atc_run_status run_loop(struct atc_run *run, int64_t number)
     const uint8_t *condition = operand(run, task, 1);
     int64_t *counter = operand(run, task, 2);
     int64_t limit = trip_count != NULL ? *trip_count : p->trip_count;
-    const bool is_counted = limit < INT32_MAX && (trip_count != NULL || limit >= 0);
+    const bool is_counted = trip_count != NULL ? limit != INT64_MAX : limit >= 0;
     if (!is_counted)
         limit = ATC_MAX_ITERATIONS;
     const int64_t first = number + 1, last = first + p->body_tasks;
