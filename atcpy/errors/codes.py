@@ -90,7 +90,7 @@ _TABLE: tuple[tuple[str, tuple[int, ...], str, str], ...] = (
     ("E12009", (3,), "something reads a value that nothing makes", "export the model again; is it a part cut out?"),
     ("E12013", (3,), "a function that is called is not in the library", "save the graph with its functions"),
     ("E13009", (3,), "two values have the same name", "export the model again: a value has one producer"),
-    ("E13014", (3,), "an attribute of an operator is invalid", "the message gives the rule of the standard"),
+    ("E13014", (3,), "an attribute, a type or a body of an operator is invalid", "the message gives its rule"),
     (
         "E13015",
         (3,),

@@ -50,10 +50,7 @@ def infer_node(node: Node, known: KnownValues) -> None:
             value.desc = _better(desc, value.desc)
         return
     opdef = find_opdef(node)
-    dtypes = tuple([DType.UNDEFINED if value is None else value.desc.dtype for value in node.inputs])
-    problem = type_problem(node.op_type, node.domain, dtypes)
-    if problem and not _only_halves_differ(node, dtypes):
-        raise ModelInvalid("EZ8888", problem, where=node)
+    check_types(node, node.inputs)
     infer = infer_by_onnx if opdef is None or opdef.infer is None else opdef.infer
     if opdef is not None and opdef.infer is None and opdef.is_contrib:
         infer = infer_by_expansion
@@ -63,6 +60,14 @@ def infer_node(node: Node, known: KnownValues) -> None:
         value.desc = _better(desc, value.desc)
     if opdef is not None and opdef.propagate is not None:
         propagate(node, known)
+
+
+def check_types(node: Node, inputs: Sequence[Value | None]) -> None:
+    """Raise ModelInvalid if the element types of a node's own inputs break the standard's rule for its op."""
+    dtypes = tuple([DType.UNDEFINED if value is None else value.desc.dtype for value in inputs])
+    problem = type_problem(node.op_type, node.domain, dtypes)
+    if problem and not _only_halves_differ(node, dtypes):
+        raise ModelInvalid("E13014", problem, where=node)
 
 
 def infer_by_expansion(node: Node, known: Known) -> Sequence[TensorDesc]:

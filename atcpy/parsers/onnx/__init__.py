@@ -5,7 +5,9 @@ from pathlib import Path
 import onnx
 
 from atcpy.errors import AtcError, raise_all
+from atcpy.ir import walk
 from atcpy.ir.closure import close_bodies
+from atcpy.ops.core.bodies import check_bodies
 from atcpy.ops.custom import CustomOps
 from atcpy.options import ParseOptions
 from atcpy.parsers.choices import check_inputs, choose_outputs
@@ -40,6 +42,7 @@ def import_onnx(
             raise_all([*asked, *choose_outputs(imported.named, options)])
         raise_all([*problems, *imported.misfits])
         if imported.has_bodies:
+            raise_all([error for node in walk(imported.named.graph) for error in check_bodies(node)])
             close_bodies(imported.named.graph)
     except AtcError as error:
         if file.path is not None:

@@ -11,12 +11,13 @@ from collections.abc import Callable, Sequence
 from atcpy.errors import ModelInvalid
 from atcpy.ir import DType, Graph, Node, TensorDesc, Value
 from atcpy.ir.clone import clone
-from atcpy.ir.closure import captured_value, formal_inputs
+from atcpy.ir.closure import captured_value, formal_inputs, own_operands
 from atcpy.ir.desc import UNKNOWN, common_desc
-from atcpy.ir.shape import Dim, StaticShape
+from atcpy.ir.shape import Dim, StaticShape, format_shape, is_static
 from atcpy.ops import find_opdef
 from atcpy.ops.core.axes import normal_axis, unnamed_dim
-from atcpy.ops.core.infer import KnownValues, infer_node
+from atcpy.ops.core.bodies import check_branches, check_result, check_single, feed
+from atcpy.ops.core.infer import KnownValues, check_types, infer_node
 from atcpy.ops.core.plan_loop import is_true
 from atcpy.ops.core.shape_values import UNNAMED
 
@@ -37,6 +38,7 @@ def infer_through_bodies(node: Node, known: KnownValues, sweep: Sweep, depth: in
                 elements = known(value)
                 if elements is not None:
                     known.set(data.output, elements)
+    check_types(node, node.inputs[: own_operands(node)])
     match node.op_type:
         case "If":
             _infer_if(node, sweep)
@@ -83,17 +85,19 @@ def inline(node: Node, body: Graph) -> list[Node]:
 
 
 def _infer_if(node: Node, sweep: Sweep) -> None:
+    check_single(node, "condition", node.operand(0).desc)
     found: list[list[TensorDesc]] = []
     for body in node.subgraphs:
         try:
             sweep(body)
         except ModelInvalid as error:
-            if error.code != "EZ8888":
+            if any(problem.code != "EZ8888" for problem in error.problems):
                 raise
             # Exporters leave branches that do not fit the shapes for which they are never taken.
             found.append([UNKNOWN] * len(node.outputs))
         else:
             found.append([value.desc for value in body.outputs])
+    check_branches(node, *found)
     for index, value in enumerate(node.outputs):
         value.desc = _either(value, *[descs[index] for descs in found])
 
@@ -109,22 +113,27 @@ def _either(value: Value, a: TensorDesc, b: TensorDesc) -> TensorDesc:
 def _infer_loop(node: Node, known: KnownValues, sweep: Sweep, *, is_tried: bool) -> None:
     body = next(node.subgraphs)
     number, condition, *carried = [data.output for data in formal_inputs(body)]
-    number.desc = TensorDesc.plain(DType.INT64, _one_element(number))
-    condition.desc = TensorDesc.plain(DType.BOOL, _one_element(condition))
+    for name, value in zip(("trip count", "condition"), node.inputs[:2], strict=False):
+        if value is not None:
+            check_single(node, name, value.desc)
+    feed(node, number, TensorDesc.plain(DType.INT64, _one_element(number)))
+    feed(node, condition, TensorDesc.plain(DType.BOOL, _one_element(condition)))
     descs = [UNKNOWN if value is None else value.desc for value in node.inputs[2 : 2 + len(carried)]]
     if is_tried:
-        descs = _types_of_all_iterations(body, carried, descs, sweep)
+        descs = _types_of_all_iterations(node, body, carried, descs, sweep)
     else:
         descs = [TensorDesc.plain(desc.dtype, None) for desc in descs]
     for value, desc in zip(carried, descs, strict=True):
-        value.desc = desc
+        feed(node, value, desc)
     sweep(body)
     results = body.outputs
+    check_result(node, results[0], DType.BOOL)
+    check_single(node, "condition in the body", results[0].desc)
     for value, desc in zip(node.outputs, descs, strict=False):
         value.desc = desc
     trip_count = _trip_count(node, body, known)
     for value, result in zip(node.outputs[len(carried) :], results[1 + len(carried) :], strict=False):
-        value.desc = _stacked(result.desc, trip_count, 0)
+        value.desc = _stacked(node, result.desc, trip_count, 0)
 
 
 def _trip_count(node: Node, body: Graph, known: KnownValues) -> Dim:
@@ -143,7 +152,7 @@ def _trip_count(node: Node, body: Graph, known: KnownValues) -> Dim:
 
 
 def _types_of_all_iterations(
-    body: Graph, carried: Sequence[Value], descs: list[TensorDesc], sweep: Sweep
+    node: Node, body: Graph, carried: Sequence[Value], descs: list[TensorDesc], sweep: Sweep
 ) -> list[TensorDesc]:
     """Types that hold in every iteration: those before the first one, widened until an iteration keeps them."""
     for iteration in range(2 * ROUNDS):
@@ -152,7 +161,10 @@ def _types_of_all_iterations(
         for value, desc in zip(inputs, descs, strict=True):
             value.desc = desc
         sweep(trial)
-        after = [value.desc for value in trial.outputs[1 : 1 + len(carried)]]
+        results = trial.outputs[1 : 1 + len(carried)]
+        for value, desc in zip(results, descs, strict=True):
+            check_result(node, value, desc.dtype)
+        after = [value.desc for value in results]
         wider = [common_desc(value.name, *each) for value, *each in zip(carried, descs, after, strict=True)]
         if wider == descs:
             return descs
@@ -174,26 +186,34 @@ def _infer_scan(node: Node, sweep: Sweep) -> None:
     axes = node.ints_attr("scan_input_axes", (0,) * scanned)
     trip_count: Dim = unnamed_dim(node, 0)
     for value, operand in zip(data[:states], node.operands, strict=False):
-        value.desc = operand.desc
+        feed(node, value, operand.desc)
     for value, operand, axis_attr in zip(data[states:], node.operands[states:], axes, strict=False):
         shape = operand.desc.shape
         if shape is None:
-            value.desc = TensorDesc.plain(operand.desc.dtype, None)
+            feed(node, value, TensorDesc.plain(operand.desc.dtype, None))
             continue
         axis = normal_axis(node, axis_attr, len(shape), name="scan_input_axes")
-        trip_count = shape[axis] if isinstance(shape[axis], int) else trip_count
-        value.desc = TensorDesc.plain(operand.desc.dtype, (*shape[:axis], *shape[axis + 1 :]))
+        if isinstance(shape[axis], int):
+            if isinstance(trip_count, int) and shape[axis] != trip_count:
+                what = f"its scanned inputs have lengths {trip_count} and {shape[axis]}"
+                raise ModelInvalid("E13014", what, where=node)
+            trip_count = shape[axis]
+        feed(node, value, TensorDesc.plain(operand.desc.dtype, (*shape[:axis], *shape[axis + 1 :])))
     sweep(body)
     results = body.outputs
-    for value, result in zip(node.outputs[:states], results, strict=False):
+    for value, state, result in zip(node.outputs[:states], data, results, strict=False):
+        check_result(node, result, state.desc.dtype)
+        if is_static(state.desc.shape) and is_static(result.desc.shape) and state.desc.shape != result.desc.shape:
+            what = f"an iteration turns a state {format_shape(state.desc.shape)} into {format_shape(result.desc.shape)}"
+            raise ModelInvalid("E13014", what, where=node)
         value.desc = result.desc
     out_axes: Sequence[int] = node.ints_attr("scan_output_axes", (0,) * (len(results) - states))
     for value, result, axis in zip(node.outputs[states:], results[states:], out_axes, strict=False):
-        value.desc = _stacked(result.desc, trip_count, axis)
+        value.desc = _stacked(node, result.desc, trip_count, axis)
 
 
-def _stacked(desc: TensorDesc, trip_count: Dim, axis: int) -> TensorDesc:
+def _stacked(node: Node, desc: TensorDesc, trip_count: Dim, axis: int) -> TensorDesc:
     if desc.shape is None:
         return TensorDesc.plain(desc.dtype, None)
-    index = axis if axis >= 0 else axis + len(desc.shape) + 1
+    index = normal_axis(node, axis, len(desc.shape) + 1, name="scan_output_axes")
     return TensorDesc.plain(desc.dtype, (*desc.shape[:index], trip_count, *desc.shape[index:]))
