@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from atcpy.ir.dtype import DType
 from atcpy.ir.node import Node, Value
 from atcpy.ir.shape import Dim
 
@@ -14,3 +15,4 @@ class Inferred:
 
     elements: dict[Value, tuple[Dim, ...]] = field(default_factory=dict)  # of small integer tensors
     nodes: dict[Node, tuple[Value | None, ...]] = field(default_factory=dict)  # with the inputs they had then
+    declared: dict[Value, DType] = field(default_factory=dict)  # what the model says; UNDEFINED: that it is no tensor

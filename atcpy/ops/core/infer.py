@@ -62,6 +62,15 @@ def infer_node(node: Node, known: KnownValues) -> None:
         propagate(node, known)
 
 
+def check_declared(value: Value, declared: DType) -> None:
+    """Raise ModelInvalid if a value has another element type than the model declares (UNDEFINED: it is no tensor)."""
+    dtype = value.desc.dtype
+    if dtype is not DType.UNDEFINED and dtype is not declared:
+        said = "no tensor" if declared is DType.UNDEFINED else declared.long
+        what = f'"{value.name}" is {dtype.long}, the model declares it as {said}'
+        raise ModelInvalid("E13014", what, where=value.producer)
+
+
 def check_types(node: Node, inputs: Sequence[Value | None]) -> None:
     """Raise ModelInvalid if the element types of a node's own inputs break the standard's rule for its op."""
     dtypes = tuple([DType.UNDEFINED if value is None else value.desc.dtype for value in inputs])

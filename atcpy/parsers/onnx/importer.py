@@ -14,6 +14,7 @@ import onnx
 from atcpy.errors import AtcError, AtcWarning, ModelInvalid, ResourceLimit, Unsupported, Where, did_you_mean
 from atcpy.ir import DType, Graph, Node, Tensor, TensorDesc, Value
 from atcpy.ir.shape import Shape, fits_limits, format_shape
+from atcpy.ops.core.infer import check_declared
 from atcpy.ops.core.opdef import OpDef, find_signed
 from atcpy.ops.core.signature import Signature
 from atcpy.ops.custom import CustomOps
@@ -32,7 +33,7 @@ from atcpy.parsers.onnx.rules import AUTO_PADS, check_node, custom_rule, find_ru
 from atcpy.parsers.onnx.tensors import read_sparse, read_tensor
 from atcpy.parsers.onnx.text import are_texts, as_text, not_text
 from atcpy.parsers.onnx.upgrade import Upgrade, needs_upgrade, op_key
-from atcpy.parsers.onnx.value_types import read_desc, type_text
+from atcpy.parsers.onnx.value_types import declared_dtype, read_desc, type_text
 
 assert gradient and normalize and optimizers
 MAX_NESTING = 64
@@ -211,6 +212,7 @@ class Importer:
                 self._node_outputs.setdefault(item.name, item.outputs)
         self._read_items(items, scope)
         outputs = [self._find(info.name, scope, Where(graph=body.path, value=info.name)) for info in body.proto.output]
+        self._note_declared(body.proto, scope)
         types = tuple(type_text(info.type) for info in body.proto.output)
         if body.depth == 0 and self._updated:
             outputs += [new for _, new in self._updated]
@@ -218,6 +220,20 @@ class Importer:
         net_output = scope.graph.append("NetOutput", outputs, name="NetOutput", outputs=())
         if body.depth == 0 and any(types):
             net_output.attrs["types"] = types
+
+    def _note_declared(self, proto: onnx.GraphProto, scope: _Scope) -> None:
+        """Note the types that a graph declares for its values: prepare compares them with those that it infers."""
+        for info in chain(proto.value_info, proto.output):
+            value, declared = scope.values.get(info.name), declared_dtype(info.type)
+            if value is None or declared is None:
+                continue
+            if not value.producer.is_source:
+                self._inference.inferred.declared[value] = declared
+                continue
+            try:
+                check_declared(value, declared)
+            except AtcError as error:
+                self.problems.append(error.located(graph=scope.path, value=info.name))
 
     def _note_constants(self, body: _Body, scope: _Scope) -> None:
         inline = self._external.inline if body.depth == 0 else {}
@@ -246,7 +262,7 @@ class Importer:
             if info.name in scope.constants:
                 self._set_default(node, scope, info.name)
             what, hint, shape = "", "", node.output.desc.shape
-            if info.type.WhichOneof("value") is None and scope.parent is None:
+            if scope.parent is None and _is_untyped(info.type):
                 what, hint = "no type", "export the model again"
             elif info.type.HasField("tensor_type") and info.type.tensor_type.elem_type not in _ELEMENT_TYPES:
                 what = f"elements of type {info.type.tensor_type.elem_type}, which is none"
@@ -671,6 +687,12 @@ def _may_be(shape: Shape, declared: Shape | None) -> bool:
         len(shape) == len(declared)
         and all(not isinstance(dim, int) or dim == size for size, dim in zip(shape, declared, strict=True))
     )
+
+
+def _is_untyped(proto: onnx.TypeProto) -> bool:
+    """Whether a type says nothing, or leaves the element type of a tensor open."""
+    kind = proto.WhichOneof("value")
+    return kind is None or (kind == "tensor_type" and proto.tensor_type.elem_type == onnx.TensorProto.UNDEFINED)
 
 
 def _own_names(graph: onnx.GraphProto) -> Iterator[object]:

@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -133,8 +134,7 @@ def _without_weights(model: onnx.ModelProto) -> onnx.ModelProto:
     slim.graph.node.extend(model.graph.node)
     slim.graph.input.extend(model.graph.input)
     slim.graph.output.extend(model.graph.output)
-    slim.graph.sparse_initializer.extend(model.graph.sparse_initializer)
-    for tensor in model.graph.initializer:
+    for tensor in (*model.graph.initializer, *(sparse.values for sparse in model.graph.sparse_initializer)):
         slim.graph.initializer.add(name=tensor.name, data_type=tensor.data_type, dims=[0])
     for info in (*slim.graph.input, *slim.graph.output):
         # Not every writer types what a graph returns, and a rank may be unknown; we infer both.
@@ -160,16 +160,29 @@ def _clean_nodes(model: onnx.ModelProto, custom: CustomOps) -> None:
             if extra_rule(node.op_type, node.domain) is not None or custom.find(node.domain, node.op_type) is not None:
                 node.domain = DOMAIN
             for attr in node.attribute:
-                if attr.type == onnx.AttributeProto.TENSOR:
-                    _drop_data(attr.t)
-                elif attr.type == onnx.AttributeProto.GRAPH:
-                    for tensor in attr.g.initializer:
-                        _drop_data(tensor)
-                    pending.append(attr.g.node)
+                if attr.type in _WITH_TENSORS:
+                    graphs = (attr.g, *attr.graphs)
+                    for together in _tensors_of(attr, graphs):
+                        if any(tensor.data_location == onnx.TensorProto.EXTERNAL for tensor in together):
+                            _drop_data(together)
+                    pending.extend(graph.node for graph in graphs)
 
 
-def _drop_data(tensor: onnx.TensorProto) -> None:
-    if tensor.data_location == onnx.TensorProto.EXTERNAL:
+_A = onnx.AttributeProto
+_WITH_TENSORS = frozenset({_A.TENSOR, _A.TENSORS, _A.SPARSE_TENSOR, _A.SPARSE_TENSORS, _A.GRAPH, _A.GRAPHS})
+
+
+def _tensors_of(attr: onnx.AttributeProto, graphs: Iterable[onnx.GraphProto]) -> Iterator[tuple[onnx.TensorProto, ...]]:
+    """Yield the tensors of an attribute and of the graphs in it; the two of a sparse one together."""
+    for tensor in (attr.t, *attr.tensors, *(tensor for graph in graphs for tensor in graph.initializer)):
+        yield (tensor,)
+    sparse = (each for graph in graphs for each in graph.sparse_initializer)
+    for each in (attr.sparse_tensor, *attr.sparse_tensors, *sparse):
+        yield (each.values, each.indices)
+
+
+def _drop_data(tensors: Iterable[onnx.TensorProto]) -> None:
+    for tensor in tensors:
         name, data_type = tensor.name, tensor.data_type
         tensor.Clear()
         tensor.name, tensor.data_type = name, data_type

@@ -34,6 +34,7 @@ _FIELDS: dict[DType, tuple[str, int]] = {
     DType.UINT2: ("int32_data", 4),
     DType.INT2: ("int32_data", 4),
 }
+_LISTS = sorted({"int32_data", *(field for field, _ in _FIELDS.values())})
 _COMPLEX = (DType.COMPLEX64, DType.COMPLEX128)
 _NUMPY_READS = {8, 16, 32, 64, 128}
 
@@ -45,17 +46,23 @@ def read_tensor(
     dtype, shape = _type_and_shape(proto, where)
     count = math.prod(shape)
     nbytes = dtype.nbytes(count)
+    is_external = proto.data_location == _EXTERNAL
+    if is_external and (inline is not None or proto.raw_data):
+        raise _two_fields(proto, "external data", "raw_data", where)
     if inline is not None:
+        _check_fields(proto, "raw_data", where)
         _expect(len(inline) == nbytes, proto, dtype, shape, f"{len(inline)} bytes", f"{nbytes} bytes", where)
         return Tensor(dtype, shape, lambda: _from_raw(inline, dtype, shape))
-    if proto.data_location == _EXTERNAL:
+    if is_external:
         if dtype is DType.STRING:
             raise ModelInvalid("E13014", f'constant "{proto.name}": strings cannot be external data', where=where)
+        _check_fields(proto, "external data", where)
         data = external.locate(proto, nbytes, where)
         return Tensor(dtype, shape, lambda: _from_raw(data(), dtype, shape))
     if proto.HasField("raw_data"):
         if dtype is DType.STRING:
             raise ModelInvalid("E13014", f'constant "{proto.name}": strings cannot be raw data', where=where)
+        _check_fields(proto, "raw_data", where)
         raw = proto.raw_data
         if len(raw) != nbytes:
             _expect(False, proto, dtype, shape, f"{len(raw)} bytes", f"{nbytes} bytes", where)
@@ -64,6 +71,7 @@ def read_tensor(
             return Tensor(dtype, shape, lambda: _from_raw(proto.raw_data, dtype, shape))
         return Tensor(dtype, shape, lambda: _from_raw(raw, dtype, shape))
     field, per_entry = _FIELDS.get(dtype, ("int32_data", 1))
+    _check_fields(proto, field, where)
     entries = len(getattr(proto, field))
     expected = -(-count // per_entry) * (2 if dtype in _COMPLEX else 1)
     _expect(entries == expected, proto, dtype, shape, f"{entries} entries in {field}", f"{expected}", where)
@@ -139,6 +147,17 @@ def _checked_shape(dims: Any, name: str, where: Where) -> StaticShape:
 @lru_cache(4096)
 def _fits(shape: StaticShape) -> bool:
     return fits_limits(shape) and math.prod(shape) <= MAX_ELEMENTS
+
+
+def _check_fields(proto: onnx.TensorProto, own: str, where: Where) -> None:
+    """Raise ModelInvalid if a constant has elements elsewhere than in its own field: which ones count, nobody says."""
+    for field in _LISTS:
+        if field != own and len(getattr(proto, field)):
+            raise _two_fields(proto, own, field, where)
+
+
+def _two_fields(proto: onnx.TensorProto, own: str, field: str, where: Where) -> ModelInvalid:
+    return ModelInvalid("E13014", f'constant "{proto.name}" has elements in {own} and in {field}', where=where)
 
 
 def _expect(

@@ -32,6 +32,19 @@ def _dim(dim: onnx.TensorShapeProto.Dimension, name: str, axis: int) -> Dim:
     return Sym(f"{name}.{axis}" if dim.dim_param in _NO_NAMES else dim.dim_param)
 
 
+def declared_dtype(proto: onnx.TypeProto) -> DType | None:
+    """The element type that a model declares, UNDEFINED for a sequence or a map; None if it declares none of these."""
+    kind = proto.WhichOneof("value")
+    if kind in ("sequence_type", "map_type"):
+        return DType.UNDEFINED
+    if kind != "tensor_type" or not proto.tensor_type.elem_type:
+        return None
+    try:
+        return DType.from_onnx(proto.tensor_type.elem_type)
+    except KeyError:
+        return None
+
+
 def type_text(proto: onnx.TypeProto) -> str:
     """A type that is no plain tensor, such as `seq(tensor(float))`; empty for a tensor or none."""
     wrappers: list[str] = []

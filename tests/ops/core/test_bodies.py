@@ -114,7 +114,7 @@ WRONG = {
     "Scan in a third direction": (scan(attrs=", scan_input_directions = [2]"), "a direction is 0 or 1"),
     "Scan along no axis": (scan(attrs=", scan_output_axes = [2]"), "scan_output_axes"),
     "Scan that changes the type of a state": (
-        scan(SUM.replace("float[2] vo", "double[2] vo").replace("vo = Add(v, r)", "vo = Cast<to = 11>(v)")),
+        scan("b (float[2] v, float[2] r) => (double[2] vo, float[2] ro) { vo = Cast<to = 11>(v) ro = Neg(r) }"),
         'returns "vo" as float64, it must be float32',
     ),
     "Scan that changes the size of a state": (

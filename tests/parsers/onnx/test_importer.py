@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import ml_dtypes
 import numpy as np
 import onnx
@@ -364,6 +366,62 @@ def test_constants_of_wrong_size_are_refused(tensor: TensorProto) -> None:
     error = refusal(model_of([helper.make_node("Add", ["x", "w"], ["y"])], tensor))
     assert codes(error) == ["E13014"]
     assert 'constant "w"' in error.what
+
+
+ELEMENTS = (
+    "float_data",
+    "int32_data",
+    "string_data",
+    "int64_data",
+    "double_data",
+    "uint64_data",
+    "raw_data",
+    "outside",
+)
+
+
+@pytest.mark.parametrize("other", ELEMENTS)
+@pytest.mark.parametrize("own", ELEMENTS)
+@pytest.mark.parametrize("place", ["initializer", "attribute", "sparse", "in a large file"])
+def test_elements_in_two_fields_are_refused(own: str, other: str, place: str, tmp_path: Path) -> None:
+    """Which of them count nobody says: other programs take other ones."""
+    dtypes = {"int32_data": 6, "string_data": 8, "int64_data": 7, "double_data": 11, "uint64_data": 13}
+    count = 2_200_000 if place == "in a large file" and own == "raw_data" else 2
+    tensor = TensorProto(name="w", data_type=dtypes.get(own, 1), dims=[count])
+    for field in {own, other}:
+        if field == "outside":
+            tensor.data_location = TensorProto.EXTERNAL
+            tensor.external_data.add(key="location", value="w.bin")
+        elif field == "raw_data":
+            tensor.raw_data = b"\0" * 4 * count
+        else:
+            getattr(tensor, field).extend([b"a", b"b"] if field == "string_data" else [1, 2])
+    (tmp_path / "w.bin").write_bytes(b"\0" * 8)
+    if place == "attribute":
+        model = model_of(
+            [helper.make_node("Constant", [], ["w"], value=tensor), helper.make_node("Cast", ["w"], ["y"], to=1)]
+        )
+    elif place == "sparse":
+        model = model_of([helper.make_node("Cast", ["w"], ["y"], to=1)])
+        indices = helper.make_tensor("i", 7, [2], [0, 2])
+        model.graph.sparse_initializer.append(onnx.SparseTensorProto(values=tensor, indices=indices, dims=[4]))
+    else:
+        model = model_of([helper.make_node("Cast", ["w"], ["y"], to=1)], tensor)
+    (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
+    if own == other:
+        assert import_onnx(tmp_path / "m.onnx", ParseOptions()).graph.outputs
+        return
+    with pytest.raises(ModelInvalid, match='E13014: constant "w"'):
+        import_onnx(tmp_path / "m.onnx", ParseOptions())
+
+
+@pytest.mark.parametrize("kind", ["nothing", "a tensor of nothing", "a number that is no type"])
+def test_inputs_need_a_type(kind: str) -> None:
+    model = model_of([helper.make_node("Relu", ["x"], ["y"])])
+    model.graph.input[0].type.Clear()
+    if kind != "nothing":
+        model.graph.input[0].type.tensor_type.elem_type = 0 if kind == "a tensor of nothing" else 77
+    assert codes(refusal(model)) == ["E13014"]
 
 
 def test_a_name_that_is_not_utf8_is_refused() -> None:

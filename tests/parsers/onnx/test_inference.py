@@ -3,7 +3,7 @@
 import onnx
 import pytest
 
-from atcpy.errors import AtcError
+from atcpy.errors import AtcError, ModelInvalid
 from atcpy.ir import DType, Sym, TensorDesc, walk
 from atcpy.ir.desc import UNKNOWN
 from atcpy.ops.custom import CustomOps
@@ -11,6 +11,7 @@ from atcpy.options import convert_options
 from atcpy.passes.pass_manager import PassManager
 from atcpy.passes.prepare.fold import constants
 from atcpy.stages.parse import parse
+from atcpy.stages.pipeline import compile_model
 from atcpy.stages.prepare import prepare
 from tests.parsers.onnx.canonical import parsed
 
@@ -48,6 +49,41 @@ def test_type_errors_are_reported_with_all_other_problems() -> None:
 def test_a_node_that_violates_its_schema_is_one_problem() -> None:
     found = problems_of(f"{HEAD} g (float[2,3] x) => (y) {{ [a] s = Relu<beta = 1>(x) [b] y = Reshape(s, x) }}")
     assert found == [("E13014", "a")]
+
+
+DECLARED = {
+    "an output": "g (float[2] x) => ({} y) {{ [n] y = Relu(x) }}",
+    "an input as an output": "g (float[2] n) => ({} n) {{ y = Relu(n) }}",
+    "a constant as an output": "g (float[2] x) => ({} n) <float[1] n = {{1}}> {{ y = Relu(x) }}",
+    "a value": "g (float[2] x) => (y) <{} t> {{ [n] t = Relu(x) y = Neg(t) }}",
+    "what an If returns": (
+        "g (float[2] x, bool c) => ({} y) {{ [n] y = If(c)"
+        "<then_branch = a () => (r) {{ r = Neg(x) }}, else_branch = b () => (r) {{ r = Abs(x) }}> }}"
+    ),
+    "what a chosen branch returns": (
+        "g (float[2] x) => ({} y) {{ c = Constant<value = bool {{1}}>() y = If(c)"
+        "<then_branch = a () => (r) {{ [n] r = Neg(x) }}, else_branch = b () => (r) {{ r = Abs(x) }}> }}"
+    ),
+    "what a branch returns": (
+        "g (float[2] x, bool c) => (y) {{ y = If(c)"
+        "<then_branch = a () => ({} r) {{ [n] r = Neg(x) }}, else_branch = b () => (r) {{ r = Abs(x) }}> }}"
+    ),
+    "behind an op that is expanded": "g (float[2] x) => ({} y) {{ [n] y = com.microsoft.QuickGelu(x) }}",
+}
+
+
+@pytest.mark.parametrize("declared", ["float[2]", "int64[2]", "bool[2]", "seq(float[2])"])
+@pytest.mark.parametrize("name", DECLARED)
+def test_declared_types_are_those_that_are_inferred(name: str, declared: str) -> None:
+    text = DECLARED[name].format(declared)
+    model = onnx.parser.parse_model('<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]>' + text)
+    if declared == "float[2]":
+        compile_model(model, convert_options({}))
+        return
+    with pytest.raises(ModelInvalid) as raised:
+        compile_model(model, convert_options({}))
+    assert raised.value.code == "E13014"
+    assert "n" in (raised.value.where.node, raised.value.where.value)
 
 
 def test_types_in_bodies_are_left_to_prepare() -> None:

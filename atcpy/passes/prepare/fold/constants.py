@@ -11,7 +11,7 @@ from __future__ import annotations
 from atcpy.errors import AtcError, InternalError, raise_all
 from atcpy.ir import Graph, Node, PassRecord, Value
 from atcpy.ir.inferred import Inferred
-from atcpy.ops.core.infer import KnownValues, infer_node
+from atcpy.ops.core.infer import KnownValues, check_declared, infer_node
 from atcpy.ops.core.reference import EVALUATION_ERRORS
 from atcpy.options import OoLevel, PrepareOptions, Stage
 from atcpy.passes.base import graph_pass
@@ -67,6 +67,7 @@ class _Sweep:
         self._budget = budget
         self._kept = kept
         self._inferred = inferred.nodes
+        self._declared = inferred.declared
         self._changed: set[Value] = set()  # whose type is another now than when their readers were inferred
         self._known = KnownValues(inferred.elements)
         self._depth = -1  # of the graph that is swept: in how many bodies it is
@@ -92,16 +93,22 @@ class _Sweep:
                 if chosen is None:
                     infer_through_bodies(node, self._known, self.run, self._depth)
                     self._changed.update(node.outputs)
+                    self._check_declared(node)
                     return
                 self._record.matched += 1
                 self._record.applied += 1
+                for value, result in zip(node.outputs, chosen.outputs, strict=True):
+                    if value in self._declared:
+                        self._declared.setdefault(result, self._declared[value])
                 for inner in inline(node, chosen):
                     self._visit(graph, inner, problems, unknown)
                 return
             if self._expansions is not None and contrib.is_contrib(node):
+                self._check_declared(node)
                 self._expand(graph, node, self._expansions, problems, unknown)
                 return
             self._infer(node)
+            self._check_declared(node)
             if node.op_type != self._kept and self._options.level >= OoLevel.O1:
                 fold(graph, node, self._known, self._budget, self._record)
         except AtcError as error:
@@ -120,6 +127,11 @@ class _Sweep:
                 inferred[created] = created.inputs
             if created.op_type != "Const":
                 self._visit(graph, created, problems, unknown)
+
+    def _check_declared(self, node: Node) -> None:
+        for value in node.outputs if self._declared else ():
+            if value in self._declared:
+                check_declared(value, self._declared[value])
 
     def _infer(self, node: Node) -> None:
         if not self._inferred:
