@@ -17,6 +17,8 @@ from atcpy.errors import ModelInvalid
 from atcpy.ir import DType, Engine, Format, Node, Reject, Rewriter, TensorDesc, Value
 from atcpy.ir.shape import Shape
 from atcpy.ops.core.opdef import KernelCall, Known, Layout, OpDef, ParamValue, register_operator
+from atcpy.ops.core.operand_shapes import fit_operands
+from atcpy.ops.core.reference import infer_by_onnx
 from atcpy.ops.matmul.matmul import MATRIX
 
 DIRECTIONS = {"forward": 1, "reverse": 1, "bidirectional": 2}
@@ -59,6 +61,30 @@ _SPELLINGS = {name.lower(): name for name in ACTIVATION_PARAMETERS}
 
 
 # --- LSTM, GRU, RNN ----------------------------------------------------------------------------
+
+
+def infer_recurrent(node: Node, known: Known) -> Sequence[TensorDesc]:
+    """The standard's types, for operands that fit each other."""
+    kind, direction = _KINDS[node.op_type], node.str_attr("direction", "forward")
+    if direction not in DIRECTIONS:
+        raise ModelInvalid("E13014", where=node, what=f"direction = {direction!r} is none of {', '.join(DIRECTIONS)}")
+    is_batchwise, gates = node.int_attr("layout", 0) == 1, kind.gates
+    states = "batch d hidden" if is_batchwise else "d batch hidden"
+    shapes = {
+        0: "batch steps inputs" if is_batchwise else "steps batch inputs",
+        1: f"d {gates}hidden inputs",
+        2: f"d {gates}hidden hidden",
+        3: f"d {2 * gates}hidden",
+        4: "batch",
+        5: states,
+        kind.c: states,
+        kind.p: "d 3hidden",
+    }
+    sizes = {"d": DIRECTIONS[direction]}
+    if "hidden_size" in node.attrs:
+        sizes["hidden"] = node.int_attr("hidden_size", 0)
+    fit_operands(node, shapes, **sizes)
+    return infer_by_onnx(node, known)
 
 
 def expand_recurrent(node: Node, rw: Rewriter) -> Sequence[Value] | Reject:
@@ -161,6 +187,10 @@ def infer_recurrence(node: Node, known: Known) -> Sequence[TensorDesc]:
         return [TensorDesc.plain(x.dtype, None)] * len(node.outputs)
     if len(x.shape) != 3:
         raise ModelInvalid("EZ8888", where=node, what=f"sums of rank {len(x.shape)}, 3 is needed")
+    order = "batch steps" if node.int_attr("layout", 0) else "steps batch"
+    states = "batch d hidden" if node.int_attr("layout", 0) else "d batch hidden"
+    shapes = [f"{order} sums", "d gates hidden hidden", "d hidden", "d 3hidden", "batch", states, states]
+    fit_operands(node, dict(enumerate(shapes)))
     first, second, width = x.shape
     d, gates, hidden, _ = r
     if isinstance(width, int) and width != d * gates * hidden:
@@ -228,7 +258,7 @@ def _activation_params(node: Node, directions: int) -> dict[str, ParamValue]:
 
 
 for _name in _KINDS:
-    register_operator(OpDef(name=_name, expand=expand_recurrent))
+    register_operator(OpDef(name=_name, infer=infer_recurrent, expand=expand_recurrent))
 register_operator(
     OpDef(
         name="Recurrence",

@@ -7,11 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from atcpy.errors import AtcError, CustomOpError, ModelInvalid, ResourceLimit, Unsupported
-from atcpy.ir import Node
+from atcpy.errors import AtcError, CustomOpError, ModelInvalid, ResourceLimit, Unsupported, Where
+from atcpy.ir import Graph, Node, Tensor
 from atcpy.ir.tensor import Array
-from atcpy.ops import find_opdef
+from atcpy.ops import Trait, find_opdef
+from atcpy.ops.core.infer import KnownValues, infer_node
 from atcpy.ops.core.reference import EVALUATION_ERRORS, evaluate_node
+from atcpy.options import default_memory_bytes
+from atcpy.sizes import MemoryLimit
 
 # An array, a list for a sequence, a dict for a map, None for an empty optional.
 RuntimeValue = Any
@@ -29,8 +32,10 @@ def evaluate(node: Node, values: Sequence[RuntimeValue], out: Sequence[Array] | 
         with np.errstate(all="ignore"):
             if opdef is not None and opdef.compute is not None:
                 return opdef.compute(node, values, out)
+            if opdef is None or not opdef.has_any(Trait.EAGER):  # which only move data, as numpy does at once
+                _check_results(node, values)
             return evaluate_node(node, values)
-    except CustomOpError:
+    except (CustomOpError, ResourceLimit):
         raise
     except AtcError as error:
         raise ModelInvalid("D0001", error.what, where=node) from error
@@ -41,6 +46,21 @@ def evaluate(node: Node, values: Sequence[RuntimeValue], out: Sequence[Array] | 
     except ModuleNotFoundError as error:
         what = f"the host runs {node.op_type} by the reference implementation of ONNX, which is not installed: {error}"
         raise Unsupported("E10055", what, where=node, hint="pip install onnx") from error
+
+
+def _check_results(node: Node, values: Sequence[RuntimeValue]) -> None:
+    """Raise what inference says of a node of unknown results, with the elements of its operands known; ResourceLimit if
+    the results would take more than the memory: the reference implementation builds them piece by piece.
+    """
+    if all(value.desc.is_static for value in node.outputs) or any(isinstance(value, list | dict) for value in values):
+        return
+    graph = Graph(node.name)
+    inputs = [None if value is None else graph.add_const(Tensor.of(np.asarray(value)), "") for value in values]
+    names = [value.name for value in node.outputs]
+    twin = graph.append(node.op_type, inputs, node.attrs, name=node.name, outputs=names, domain=node.domain)
+    infer_node(twin, KnownValues())
+    needed = sum(value.desc.nbytes for value in twin.outputs if value.desc.is_static)
+    MemoryLimit(default_memory_bytes()).check(needed, f"{node.op_type} {node.name}", where=Where(node=node.name))
 
 
 def as_arrays(results: Sequence[RuntimeValue]) -> list[RuntimeValue]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
-from atcpy.errors import ModelInvalid, PackageCorrupt, UsageError, Where, did_you_mean, raise_all
+from atcpy.errors import ModelInvalid, PackageCorrupt, ResourceLimit, UsageError, Where, did_you_mean, raise_all
 from atcpy.ir.dtype import DType
 from atcpy.kernels import _kernels
 from atcpy.om.container import Verify
@@ -274,11 +274,14 @@ class InferenceSession:
 
     def _compute(self, values: Sequence[Any], feeds: Mapping[str, Any], profile: Profile | None = None) -> list[Any]:
         plan = self._plan if self._gears is None else self._gears.choose(values)
-        if plan is not None:
-            return plan.run(values) if profile is None else profile.run_plan(plan, values)
-        assert self._procedure is not None
-        fed = frozenset(index for index in self._package.default_inputs if self._inputs[index].name in feeds)
-        return self._procedure.run_owned(values, fed=fed, profile=profile)
+        try:
+            if plan is not None:
+                return plan.run(values) if profile is None else profile.run_plan(plan, values)
+            assert self._procedure is not None
+            fed = frozenset(index for index in self._package.default_inputs if self._inputs[index].name in feeds)
+            return self._procedure.run_owned(values, fed=fed, profile=profile)
+        except MemoryError as error:
+            raise ResourceLimit("R0001", f"no memory for the results: {error}") from error
 
     def _maps_of(self, index: int, keys: Sequence[int | str], scores: Array) -> list[dict[int | str, float]]:
         """A dict for each row of scores, as ZipMap gives it."""

@@ -118,8 +118,9 @@ def test_recurrence_agrees_with_the_definition(
     sums = np.ascontiguousarray(x if by_row else x.swapaxes(0, 1))
     sums = sums.reshape(*sums.shape[:2], d * gates * n)
     state = (lambda a: a) if by_row else (lambda a: np.ascontiguousarray(a.swapaxes(0, 1)))
+    peepholes = p.reshape(d, 3 * n) if kind == "lstm" else None
     arrays = [
-        sums, r, rb if kind == "gru" else None, p if kind == "lstm" else None, lens if has_lens else None,
+        sums, r, rb if kind == "gru" else None, peepholes, lens if has_lens else None,
         state(h) if has_state else None, state(c) if has_state and kind == "lstm" else None,
     ]  # fmt: skip
     outputs = 3 if kind == "lstm" else 2

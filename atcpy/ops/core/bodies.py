@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from atcpy.errors import ModelInvalid
 from atcpy.ir import DType, Graph, Node, TensorDesc, Value
 from atcpy.ir.closure import formal_inputs
-from atcpy.ir.shape import element_count, format_shape, is_static
 
 _SCAN_LISTS = ("scan_input_axes", "scan_input_directions", "scan_output_axes", "scan_output_directions")
 
@@ -92,13 +91,6 @@ def check_result(node: Node, result: Value, dtype: DType) -> None:
 def _expect(node: Node, what: str, dtype: DType, expected: DType) -> None:
     if DType.UNDEFINED not in (dtype, expected) and dtype is not expected:
         raise ModelInvalid("E13014", f"{what} {dtype.long}, it must be {expected.long}", where=node)
-
-
-def check_single(node: Node, name: str, desc: TensorDesc) -> None:
-    """Raise ModelInvalid if a value that must be of one element has another size."""
-    if is_static(desc.shape) and element_count(desc.shape) != 1:
-        what = f"its {name} has the shape {format_shape(desc.shape)}, one element is needed"
-        raise ModelInvalid("E13014", what, where=node)
 
 
 def check_branches(node: Node, one: Sequence[TensorDesc], other: Sequence[TensorDesc]) -> None:

@@ -26,6 +26,7 @@ from atcpy.ir.symbolic import is_symbolic, scaled
 from atcpy.ir.tensor import Array
 from atcpy.ops.core.axes import normal_axes, unnamed_dim
 from atcpy.ops.core.opdef import KernelCall, Known, Layout, OpDef, ParamValue, Perm, Permuted, register_operator
+from atcpy.ops.core.operand_shapes import fit_operands
 from atcpy.ops.core.reference import evaluate_by_onnx, infer_by_onnx, known_constant
 from atcpy.ops.core.shape_values import integers
 from atcpy.ops.core.strided import item_bytes, supports_movement
@@ -79,6 +80,7 @@ def infer_resize(node: Node, known: Known) -> Sequence[TensorDesc]:
     x = node.operand(0).desc
     if x.shape is None:
         return infer_by_onnx(node, known)
+    fit_operands(node, {SCALES: "scaled", SIZES: "sized"})
     if _policy(node) != "stretch":
         return _infer_with_aspect_ratio(node, known)
     rank = len(x.shape)

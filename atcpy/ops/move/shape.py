@@ -15,6 +15,7 @@ from atcpy.ir.symbolic import is_symbolic, same
 from atcpy.ir.tensor import Array
 from atcpy.ops.core.axes import known_integers, unnamed_dim
 from atcpy.ops.core.opdef import KernelCall, Known, OpDef, Trait, register_operator
+from atcpy.ops.core.operand_shapes import check_single
 from atcpy.ops.core.reference import MAX_DATA_ELEMENTS, evaluate_by_onnx, has_few_elements, known_constant
 from atcpy.ops.core.shape_values import UNNAMED, integers, product
 from atcpy.ops.core.strided import fill_calls, item_bytes, rejects_value, row_major
@@ -133,6 +134,8 @@ _EXACT: Final = {DType.FLOAT32: 2**24, DType.FLOAT64: 2**53}  # up to where all 
 def infer_range(node: Node, known: Known) -> Sequence[TensorDesc]:
     """⌈(limit − start) / delta⌉ elements, or none."""
     dtype = node.operand(0).desc.dtype
+    for name, value in zip(("start", "limit", "delta"), node.operands, strict=True):
+        check_single(node, name, value)
     start, limit, delta = (_bound(value, known) for value in node.operands)
     if start is None or limit is None or delta is None:
         length = _size_counted(node, known)
@@ -172,6 +175,8 @@ def _size_counted(node: Node, known: Known) -> Sym | None:
 def _range_length(node: Node, start: int | np.floating, limit: int | np.floating, delta: int | np.floating) -> int:
     if delta == 0:
         raise ModelInvalid("EZ8888", where=node, what="delta is 0")
+    if not all(isinstance(bound, int) or math.isfinite(bound) for bound in (start, limit, delta)):
+        raise ModelInvalid("EZ8888", where=node, what=f"it counts from {start} to {limit} in steps of {delta}")
     if isinstance(start, int) and isinstance(limit, int) and isinstance(delta, int):
         return max(0, -((start - limit) // delta))
     # The difference in the type itself, the quotient in float64: as ONNX Runtime counts.
@@ -194,6 +199,7 @@ def evaluate_range(node: Node, arrays: Sequence[Array | None]) -> Sequence[Array
     """Range on numpy for integers; the standard's own arithmetic for floats."""
     start, limit, delta = (array.reshape(()) for array in arrays if array is not None)
     if start.dtype.kind not in "iu":
+        _range_length(node, *map(np.float64, (start, limit, delta)))
         return evaluate_by_onnx(node, arrays)
     length = _range_length(node, int(start), int(limit), int(delta))
     return [(start + np.arange(length, dtype=start.dtype) * delta).astype(start.dtype)]

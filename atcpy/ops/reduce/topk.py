@@ -8,6 +8,7 @@ from atcpy.errors import ModelInvalid
 from atcpy.ir import DType, Engine, Node, Reject, TensorDesc
 from atcpy.ops.core.axes import around_axis, known_integers, normal_axis, unnamed_dim
 from atcpy.ops.core.opdef import KernelCall, Known, OpDef, ParamValue, register_operator
+from atcpy.ops.core.operand_shapes import check_single
 from atcpy.ops.core.strided import rejects_value
 from atcpy.ops.elementwise.cast import KERNEL_DTYPES
 
@@ -15,6 +16,7 @@ from atcpy.ops.elementwise.cast import KERNEL_DTYPES
 def infer_topk(node: Node, known: Known) -> Sequence[TensorDesc]:
     """The K largest or smallest along one dim, and their indices."""
     x = node.operand(0).desc
+    check_single(node, "K", node.operand(1))
     if x.shape is None:
         return [TensorDesc.plain(x.dtype, None), TensorDesc.plain(DType.INT64, None)]
     axis = normal_axis(node, node.int_attr("axis", -1), len(x.shape))

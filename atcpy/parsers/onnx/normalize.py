@@ -27,8 +27,7 @@ def leave_out_what_is_empty(up: Upgrade) -> None:
 
     crops = up.attrs.get("coordinate_transformation_mode") == "tf_crop_and_resize"
     sizes = nonempty(up.input(3))
-    # Exporters wrote scales beside sizes; sizes win, as in ONNX Runtime.
-    scales = None if sizes is not None else nonempty(up.input(2))
-    if sizes is None and scales is None:
-        raise up.invalid("has neither scales nor sizes")
+    scales = nonempty(up.input(2))
+    if (sizes is None) == (scales is None):
+        raise up.invalid(f"has {'neither scales nor' if sizes is None else 'both scales and'} sizes")
     up.set_inputs(up.input(0), up.input(1) if crops else None, scales, sizes)

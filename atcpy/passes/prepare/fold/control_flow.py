@@ -16,8 +16,9 @@ from atcpy.ir.desc import UNKNOWN, common_desc
 from atcpy.ir.shape import Dim, StaticShape, format_shape, is_static
 from atcpy.ops import find_opdef
 from atcpy.ops.core.axes import normal_axis, unnamed_dim
-from atcpy.ops.core.bodies import check_branches, check_result, check_single, feed
+from atcpy.ops.core.bodies import check_branches, check_result, feed
 from atcpy.ops.core.infer import KnownValues, check_types, infer_node
+from atcpy.ops.core.operand_shapes import check_single
 from atcpy.ops.core.plan_loop import is_true
 from atcpy.ops.core.shape_values import UNNAMED
 
@@ -85,7 +86,7 @@ def inline(node: Node, body: Graph) -> list[Node]:
 
 
 def _infer_if(node: Node, sweep: Sweep) -> None:
-    check_single(node, "condition", node.operand(0).desc)
+    check_single(node, "condition", node.operand(0), code="E13014")
     found: list[list[TensorDesc]] = []
     for body in node.subgraphs:
         try:
@@ -114,8 +115,7 @@ def _infer_loop(node: Node, known: KnownValues, sweep: Sweep, *, is_tried: bool)
     body = next(node.subgraphs)
     number, condition, *carried = [data.output for data in formal_inputs(body)]
     for name, value in zip(("trip count", "condition"), node.inputs[:2], strict=False):
-        if value is not None:
-            check_single(node, name, value.desc)
+        check_single(node, name, value, code="E13014")
     feed(node, number, TensorDesc.plain(DType.INT64, _one_element(number)))
     feed(node, condition, TensorDesc.plain(DType.BOOL, _one_element(condition)))
     descs = [UNKNOWN if value is None else value.desc for value in node.inputs[2 : 2 + len(carried)]]
@@ -128,7 +128,7 @@ def _infer_loop(node: Node, known: KnownValues, sweep: Sweep, *, is_tried: bool)
     sweep(body)
     results = body.outputs
     check_result(node, results[0], DType.BOOL)
-    check_single(node, "condition in the body", results[0].desc)
+    check_single(node, "condition in the body", results[0], code="E13014")
     for value, desc in zip(node.outputs, descs, strict=False):
         value.desc = desc
     trip_count = _trip_count(node, body, known)

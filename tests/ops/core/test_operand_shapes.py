@@ -1,0 +1,173 @@
+"""Operands that do not fit each other: refused at conversion where they are known, else in the run that meets them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+import atcpy
+from atcpy.errors import AtcError, ModelInvalid
+
+GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
+BATCH, STEPS, INPUTS, HIDDEN = 2, 4, 5, 3
+
+
+def right_shapes(op: str, layout: int) -> dict[str, list[int]]:
+    gates, state = GATES[op], [BATCH, 1, HIDDEN] if layout else [1, BATCH, HIDDEN]
+    shapes = {
+        "X": [BATCH, STEPS, INPUTS] if layout else [STEPS, BATCH, INPUTS],
+        "W": [1, gates * HIDDEN, INPUTS],
+        "R": [1, gates * HIDDEN, HIDDEN],
+        "B": [1, 2 * gates * HIDDEN],
+        "sequence_lens": [BATCH],
+        "initial_h": state,
+    }
+    return shapes | ({"initial_c": state, "P": [1, 3 * HIDDEN]} if op == "LSTM" else {})
+
+
+def wrong_shapes(shape: list[int]) -> list[list[int]]:
+    """One dim larger or smaller, one more, one less."""
+    changed = [[*shape[:axis], size, *shape[axis + 1 :]] for axis in range(len(shape)) for size in (1, shape[axis] + 1)]
+    return [other for other in [*changed, [1, *shape], shape[1:]] if other != shape and other]
+
+
+def recurrent(op: str, shapes: Mapping[str, list[int]], layout: int, open_input: str = "") -> onnx.ModelProto:
+    inputs = [
+        helper.make_tensor_value_info(
+            name,
+            TensorProto.INT32 if name == "sequence_lens" else TensorProto.FLOAT,
+            [f"{name}{axis}" for axis in range(len(shape))] if name == open_input else shape,
+        )
+        for name, shape in shapes.items()
+    ]
+    node = helper.make_node(op, [*shapes], ["Y", "Y_h"], name="n", hidden_size=HIDDEN, layout=layout)
+    outputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in ("Y", "Y_h")]
+    graph = helper.make_graph([node], "g", inputs, outputs)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+
+
+CASES = [
+    (op, layout, name, shape)
+    for op in GATES
+    for layout in (0, 1)
+    for name, right in right_shapes(op, layout).items()
+    for shape in wrong_shapes(right)
+    if not (name == "X" and len(shape) == 3 and shape[2] == INPUTS and shape[1 - layout] == BATCH)
+]
+
+
+def feeds_of(shapes: Mapping[str, list[int]]) -> dict[str, np.ndarray[Any, Any]]:
+    return {name: np.ones(shape, np.int32 if name == "sequence_lens" else np.float32) for name, shape in shapes.items()}
+
+
+@pytest.mark.parametrize(("op", "layout", "name", "shape"), CASES)
+def test_a_recurrent_layer_of_operands_that_do_not_fit_is_refused(
+    op: str, layout: int, name: str, shape: list[int], tmp_path: Path
+) -> None:
+    shapes = right_shapes(op, layout) | {name: shape}
+    with pytest.raises(ModelInvalid) as raised:
+        atcpy.convert(recurrent(op, shapes, layout), tmp_path / "m.om")
+    assert (raised.value.code, raised.value.where.node) == ("EZ8888", "n")
+
+
+@pytest.mark.parametrize("layout", [0, 1])
+@pytest.mark.parametrize("op", GATES)
+@pytest.mark.parametrize("name", ["X", "sequence_lens", "initial_h", "initial_c", "P"])
+def test_operands_of_open_dims_are_refused_when_they_do_not_fit(
+    op: str, layout: int, name: str, tmp_path: Path
+) -> None:
+    shapes = right_shapes(op, layout)
+    if name not in shapes:
+        pytest.skip(f"{op} has no {name}")
+    atcpy.convert(recurrent(op, shapes, layout, name), tmp_path / "m.om")
+    session = atcpy.InferenceSession(tmp_path / "m.om")
+    y, _ = session.run(None, feeds_of(shapes))
+    assert np.isfinite(y).all() and y.size == STEPS * BATCH * HIDDEN
+    for case_op, case_layout, case_name, shape in CASES:
+        if (case_op, case_layout, case_name, len(shape)) == (op, layout, name, len(shapes[name])):
+            with pytest.raises(ModelInvalid) as raised:
+                session.run(None, feeds_of(shapes | {name: shape}))
+            assert raised.value.code in ("EZ8888", "D0001")
+
+
+H = '<ir_version: 10, opset_import: ["" : 21]> '
+NAN, INF = np.float32(np.nan), np.float32(np.inf)
+# What is refused at conversion when all is constant, when it runs when it is fed.
+VALUES: dict[str, tuple[str, dict[str, Any]]] = {
+    "Range from NaN": ("Range(a, b, c)", {"a": NAN, "b": np.float32(1), "c": np.float32(1)}),
+    "Range to NaN": ("Range(a, b, c)", {"a": np.float32(1), "b": NAN, "c": np.float32(1)}),
+    "Range to infinity": ("Range(a, b, c)", {"a": np.float32(1), "b": INF, "c": np.float32(1)}),
+    "Range in steps of NaN": ("Range(a, b, c)", {"a": np.float32(1), "b": np.float32(1), "c": NAN}),
+    "Range in infinite steps": ("Range(a, b, c)", {"a": np.float32(1), "b": np.float32(2), "c": INF}),
+    "Range in steps of 0": ("Range(a, b, c)", {"a": np.float32(1), "b": np.float32(2), "c": np.float32(0)}),
+    "Range of integers in steps of 0": ("Range(a, b, c)", {"a": np.int64(1), "b": np.int64(2), "c": np.int64(0)}),
+    "TopK of a negative K": ("TopK(x, k)", {"x": np.ones(4, np.float32), "k": np.array([-1])}),
+    "TopK of more than there are": ("TopK(x, k)", {"x": np.ones(4, np.float32), "k": np.array([5])}),
+    "TopK of two K": ("TopK(x, k)", {"x": np.ones(4, np.float32), "k": np.array([1, 2])}),
+    "TopK of no K": ("TopK(x, k)", {"x": np.ones(4, np.float32), "k": np.array([], np.int64)}),
+    "Resize by NaN": ("Resize(x, , s)", {"x": np.ones((1, 1), np.float32), "s": np.array([1, NAN], np.float32)}),
+    "Resize by infinity": ("Resize(x, , s)", {"x": np.ones((1, 1), np.float32), "s": np.array([1, INF], np.float32)}),
+    "Resize by -1": ("Resize(x, , s)", {"x": np.ones((1, 1), np.float32), "s": np.array([1, -1], np.float32)}),
+    "Resize to -1": ("Resize(x, , , z)", {"x": np.ones((1, 1), np.float32), "z": np.array([1, -1])}),
+    "Resize by a matrix": ("Resize(x, , s)", {"x": np.ones((1, 1), np.float32), "s": np.ones((1, 2), np.float32)}),
+}
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_values_that_make_no_sense_are_refused(name: str, tmp_path: Path) -> None:
+    call, values = VALUES[name]
+    arrays = {key: np.asarray(value) for key, value in values.items()}
+    results = "y, i" if "TopK" in call else "y"
+    model = onnx.parser.parse_model(f"{H} g () => (y) {{ [n] {results} = {call} }}")
+    fed = onnx.ModelProto.FromString(model.SerializeToString())
+    model.graph.initializer.extend(onnx.numpy_helper.from_array(array, key) for key, array in arrays.items())
+    fed.graph.input.extend(
+        helper.make_tensor_value_info(key, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
+        for key, array in arrays.items()
+    )
+    with pytest.raises(ModelInvalid) as raised:
+        atcpy.convert(model, tmp_path / "m.om")
+    assert (raised.value.code, raised.value.where.node) == ("EZ8888", "n")
+    with pytest.raises(ModelInvalid) as raised:
+        atcpy.convert(fed, tmp_path / "m.om")
+        atcpy.InferenceSession(tmp_path / "m.om").run(None, arrays)
+    assert raised.value.where.node == "n"
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_resize_has_scales_or_sizes_but_not_both(is_known: bool, tmp_path: Path) -> None:
+    shape = "2" if is_known else "k"
+    model = f"{H} g (float[1,1] x, float[{shape}] s, int64[{shape}] z) => (y) {{ [n] y = Resize(x, , s, z) }}"
+    with pytest.raises(ModelInvalid, match="E13014: has both scales and sizes"):
+        atcpy.convert(onnx.parser.parse_model(model), tmp_path / "m.om")
+
+
+@pytest.mark.parametrize(
+    ("call", "feeds"),
+    [
+        ("Expand(x, s)", {"x": np.ones(1, np.float32), "s": np.array([10**6, 10**6])}),
+        ("Tile(x, s)", {"x": np.ones(1, np.float32), "s": np.array([10**12])}),
+        ("Resize(x, , s)", {"x": np.ones((1, 1), np.float32), "s": np.array([1e6, 1e6], np.float32)}),
+        ("MelWeightMatrix(a, a, b, c, d)", {
+            "a": np.array(10**6), "b": np.array(16000), "c": np.array(0.0, np.float32), "d": np.array(8e3, np.float32),
+        }),
+    ],
+)  # fmt: skip
+def test_results_beyond_the_memory_are_a_limit(
+    call: str, feeds: dict[str, np.ndarray[Any, Any]], tmp_path: Path
+) -> None:
+    """Before they are computed: the reference implementation builds them piece by piece."""
+    model = onnx.parser.parse_model(f"{H} g () => (y) {{ [n] y = {call} }}")
+    model.graph.input.extend(
+        helper.make_tensor_value_info(key, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
+        for key, array in feeds.items()
+    )
+    atcpy.convert(model, tmp_path / "m.om")
+    with pytest.raises(AtcError, match="R0001"):
+        atcpy.InferenceSession(tmp_path / "m.om").run(None, feeds)
