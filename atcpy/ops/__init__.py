@@ -21,6 +21,7 @@ from atcpy.ops import (
     sets,
     signal,
     stateless,
+    text,
 )
 from atcpy.ops.core.opdef import (
     KernelCall,

@@ -8,7 +8,7 @@ Recurrence's operands are those of the kernel family `recurrent`; csrc/recurrent
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,8 +17,6 @@ from atcpy.errors import ModelInvalid
 from atcpy.ir import DType, Engine, Format, Node, Reject, Rewriter, TensorDesc, Value
 from atcpy.ir.shape import Shape
 from atcpy.ops.core.opdef import KernelCall, Known, Layout, OpDef, ParamValue, register_operator
-from atcpy.ops.core.operand_shapes import fit_operands
-from atcpy.ops.core.reference import infer_by_onnx
 from atcpy.ops.matmul.matmul import MATRIX
 
 DIRECTIONS = {"forward": 1, "reverse": 1, "bidirectional": 2}
@@ -63,28 +61,28 @@ _SPELLINGS = {name.lower(): name for name in ACTIVATION_PARAMETERS}
 # --- LSTM, GRU, RNN ----------------------------------------------------------------------------
 
 
-def infer_recurrent(node: Node, known: Known) -> Sequence[TensorDesc]:
-    """The standard's types, for operands that fit each other."""
+def shapes_of_recurrent(node: Node) -> Mapping[int, str]:
+    """What the operands have in common: directions, batch, sizes of inputs and states."""
     kind, direction = _KINDS[node.op_type], node.str_attr("direction", "forward")
     if direction not in DIRECTIONS:
         raise ModelInvalid("E13014", where=node, what=f"direction = {direction!r} is none of {', '.join(DIRECTIONS)}")
-    is_batchwise, gates = node.int_attr("layout", 0) == 1, kind.gates
-    states = "batch d hidden" if is_batchwise else "d batch hidden"
-    shapes = {
+    is_batchwise, d = node.int_attr("layout", 0) == 1, DIRECTIONS[direction]
+    size = node.int_attr("hidden_size", 0) if "hidden_size" in node.attrs else None
+    hidden, gates, twice, thrice = (
+        f"{count if count > 1 else ''}hidden" if size is None else str(count * size)
+        for count in (1, kind.gates, 2 * kind.gates, 3)
+    )
+    states = f"batch {d} {hidden}" if is_batchwise else f"{d} batch {hidden}"
+    return {
         0: "batch steps inputs" if is_batchwise else "steps batch inputs",
-        1: f"d {gates}hidden inputs",
-        2: f"d {gates}hidden hidden",
-        3: f"d {2 * gates}hidden",
+        1: f"{d} {gates} inputs",
+        2: f"{d} {gates} {hidden}",
+        3: f"{d} {twice}",
         4: "batch",
         5: states,
         kind.c: states,
-        kind.p: "d 3hidden",
+        kind.p: f"{d} {thrice}",
     }
-    sizes = {"d": DIRECTIONS[direction]}
-    if "hidden_size" in node.attrs:
-        sizes["hidden"] = node.int_attr("hidden_size", 0)
-    fit_operands(node, shapes, **sizes)
-    return infer_by_onnx(node, known)
 
 
 def expand_recurrent(node: Node, rw: Rewriter) -> Sequence[Value] | Reject:
@@ -134,6 +132,9 @@ def _activations(
     """The activations of all directions, each with its alpha and beta."""
     activations = node.attrs.get("activations") or kind.acts * directions
     assert isinstance(activations, tuple)
+    for name in ("activation_alpha", "activation_beta"):
+        if len(_floats(node, name)) > len(activations):
+            raise ModelInvalid("E13014", where=node, what=f"{name} has more numbers than there are activations")
     names = tuple(_SPELLINGS.get(str(name).lower(), "") for name in activations)
     if len(names) != len(kind.acts) * directions or "" in names:
         raise ModelInvalid("E13014", where=node, what=f"activations = {list(activations)}")
@@ -180,6 +181,14 @@ def _columns(rw: Rewriter, matrix: Value, begin: int, end: int) -> Value:
 # --- Recurrence --------------------------------------------------------------------------------
 
 
+def shapes_of_recurrence(node: Node) -> Mapping[int, str]:
+    """What the operands have in common: directions, batch, size of the states."""
+    is_batchwise = node.int_attr("layout", 0) == 1
+    order, states = ("batch steps", "batch d hidden") if is_batchwise else ("steps batch", "d batch hidden")
+    shapes = [f"{order} sums", "d gates hidden hidden", "d hidden", "d 3hidden", "batch", states, states]
+    return dict(enumerate(shapes))
+
+
 def infer_recurrence(node: Node, known: Known) -> Sequence[TensorDesc]:
     """The outputs: of each step, and after the last."""
     x, r = node.operand(0).desc, node.operand(1).desc.static_shape
@@ -187,10 +196,6 @@ def infer_recurrence(node: Node, known: Known) -> Sequence[TensorDesc]:
         return [TensorDesc.plain(x.dtype, None)] * len(node.outputs)
     if len(x.shape) != 3:
         raise ModelInvalid("EZ8888", where=node, what=f"sums of rank {len(x.shape)}, 3 is needed")
-    order = "batch steps" if node.int_attr("layout", 0) else "steps batch"
-    states = "batch d hidden" if node.int_attr("layout", 0) else "d batch hidden"
-    shapes = [f"{order} sums", "d gates hidden hidden", "d hidden", "d 3hidden", "batch", states, states]
-    fit_operands(node, dict(enumerate(shapes)))
     first, second, width = x.shape
     d, gates, hidden, _ = r
     if isinstance(width, int) and width != d * gates * hidden:
@@ -258,11 +263,12 @@ def _activation_params(node: Node, directions: int) -> dict[str, ParamValue]:
 
 
 for _name in _KINDS:
-    register_operator(OpDef(name=_name, infer=infer_recurrent, expand=expand_recurrent))
+    register_operator(OpDef(name=_name, operand_shapes=shapes_of_recurrent, expand=expand_recurrent))
 register_operator(
     OpDef(
         name="Recurrence",
         ge_type=lambda node: node.str_attr("kind", "rnn").upper(),
+        operand_shapes=shapes_of_recurrence,
         infer=infer_recurrence,
         engines={Engine.AICORE: supports_recurrence},
         layout=layout_recurrence,

@@ -114,7 +114,7 @@ def _evaluate(node: Node) -> Sequence[Array]:
     try:
         with np.errstate(all="ignore"):
             return evaluate_node(node, inputs)
-    except (ValueError, IndexError, TypeError, ZeroDivisionError, OverflowError) as error:
+    except (ValueError, IndexError, TypeError, ZeroDivisionError, OverflowError, OSError) as error:
         raise ModelInvalid("EZ8888", f"it cannot be computed from its constants: {error}", where=node) from error
 
 

@@ -111,5 +111,5 @@ def test_what_is_refused(tmp_path: Path) -> None:
         draw(tmp_path, "StatelessRandomUniform", "open", [2], [seed], dtype=Type("float32"))
     with pytest.raises(AtcError, match=r"(?s)random numbers of float16.*cast them"):
         draw(tmp_path, "StatelessRandomUniform", "open", [2], [seed[:2]], dtype=Type("float16"))
-    with pytest.raises(AtcError, match=r"random numbers of shape \[-1\]"):
+    with pytest.raises(AtcError, match=r"shape \[-1\]"):
         draw(tmp_path, "StatelessRandomUniform", "open", [-1], [seed[:2]], dtype=Type("float32"))

@@ -13,6 +13,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
+from atcpy.errors import ModelInvalid
 from atcpy.ir import DType, Engine, Node, Reject, TensorDesc, Value
 from atcpy.ir.shape import Dim, Shape, StaticShape
 from atcpy.ir.symbolic import agree
@@ -43,6 +44,7 @@ def infer_attention(node: Node, known: Known) -> Sequence[TensorDesc]:
         or not {len(q.shape), len(k.shape), len(v.shape)} <= {3, 4}
     ):
         return descs
+    _check_heads(node)
     heads, kv_heads = _heads(node, q.shape, "q_num_heads"), _heads(node, k.shape, "kv_num_heads")
     keys, width = _keys(node, k.shape), _size_of_head(v.shape, kv_heads)
     shapes: list[Shape] = [
@@ -56,6 +58,24 @@ def infer_attention(node: Node, known: Known) -> Sequence[TensorDesc]:
             named = [unnamed_dim(node, 4 * index + axis) if dim == UNNAMED else dim for axis, dim in enumerate(shape)]
             descs[index] = TensorDesc.plain(dtype, tuple(named))
     return descs
+
+
+def _check_heads(node: Node) -> None:
+    """Raise ModelInvalid if the heads of queries and keys differ in size, or do not divide their rows."""
+    sizes: list[int] = []
+    for index, attr in ((0, "q_num_heads"), (1, "kv_num_heads")):
+        shape = node.operand(index).desc.shape
+        assert shape is not None
+        width, heads = shape[-1], node.int_attr(attr, 1) if len(shape) == 3 else 1
+        if heads < 1:
+            raise ModelInvalid("E13014", where=node, what=f"{attr} = {heads} must be positive")
+        if isinstance(width, int):
+            if width % heads:
+                raise ModelInvalid("EZ8888", where=node, what=f"{attr} = {heads} does not divide {width}")
+            sizes.append(width // heads)
+    if sizes and sizes[0] != sizes[-1]:
+        what = f"heads of queries and keys have {sizes[0]} and {sizes[-1]} elements"
+        raise ModelInvalid("EZ8888", where=node, what=what)
 
 
 def _heads(node: Node, shape: tuple[D, ...], attr: str) -> D | int:

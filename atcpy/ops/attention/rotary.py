@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from atcpy.errors import ModelInvalid
 from atcpy.ir import DType, Engine, Node, Reject, Rewriter, TensorDesc, Value
@@ -19,6 +19,18 @@ def infer_rotary(node: Node, known: Known) -> Sequence[TensorDesc]:
     if x.shape is not None and len(x.shape) == 3 and node.int_attr("num_heads", 0) < 1:
         raise ModelInvalid("E13014", where=node, what=f"num_heads = {node.int_attr('num_heads', 0)} for 3 dims")
     return [x.as_plain()]
+
+
+def shapes_of_rotary(node: Node) -> Mapping[int, str]:
+    """Angles for each pair of elements that is turned, as long as the angles are not chosen by positions."""
+    x, turned = node.operand(0).desc, node.int_attr("rotary_embedding_dim", 0)
+    if turned < 0:
+        raise ModelInvalid("E13014", where=node, what=f"rotary_embedding_dim = {turned}")
+    if not turned and x.shape is not None and len(x.shape) == 4 and isinstance(x.shape[3], int):
+        turned = x.shape[3]
+    pairs = str(turned // 2) if turned else "pairs"
+    angles = f"{'positions' if node.input(_POSITIONS) is not None else 'batches rows'} {pairs}"
+    return {_COS: angles, _SIN: angles, _POSITIONS: "batch rows"}
 
 
 def supports_rotary(node: Node) -> Iterable[Reject]:
@@ -79,6 +91,7 @@ def expand_rotary(node: Node, rw: Rewriter) -> Sequence[Value] | None:
 register_operator(
     OpDef(
         name="RotaryEmbedding",
+        operand_shapes=shapes_of_rotary,
         infer=infer_rotary,
         expand=expand_rotary,
         engines={Engine.VECTOR: supports_rotary},

@@ -5,16 +5,41 @@ y[n, g] = W[g] · columns[n, g] + bias, with columns [n, g, channels · kernel, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import prod
 
+from atcpy.errors import ModelInvalid
 from atcpy.ir import DType, Engine, Node, Reject, Rewriter, TensorDesc, Value
 from atcpy.ir.shape import Dim
 from atcpy.ops.core.opdef import KernelCall, Known, OpDef, ParamValue, register_operator
-from atcpy.ops.core.spatial import window_of
+from atcpy.ops.core.spatial import output_size, window_of
 from atcpy.ops.core.strided import rejects_value
 
 _DTYPES = frozenset({DType.FLOAT32, DType.FLOAT64})
+
+
+def shapes_of_deform_conv(node: Node) -> Mapping[int, str]:
+    """An offset of two numbers, and a mask, for each tap at each position of the result."""
+    x, weights = node.operand(0).desc, node.operand(1).desc
+    if x.shape is None or len(x.shape) != 4 or not weights.is_static or len(weights.static_shape) != 4:
+        return {}
+    kernel = weights.static_shape[2:]
+    for name in ("group", "offset_group"):
+        if node.int_attr(name, 1) < 1:
+            raise ModelInvalid("E13014", where=node, what=f"{name} = {node.int_attr(name, 1)} must be positive")
+    if node.ints_attr("kernel_shape", kernel) != kernel:
+        what = f"kernel_shape = {list(node.ints_attr('kernel_shape'))}, the weights have {list(kernel)}"
+        raise ModelInvalid("E13014", where=node, what=what)
+    window, taps = window_of(node, kernel, x.shape[2:]), node.int_attr("offset_group", 1) * prod(kernel)
+    sides = (output_size(node, size, window, axis) for axis, size in enumerate(x.shape[2:]))
+    positions = " ".join(str(side) if isinstance(side, int) else f"side{axis}" for axis, side in enumerate(sides))
+    return {
+        0: f"n {node.int_attr('group', 1)}channels h w",
+        1: "results channels kh kw",
+        2: f"n {2 * taps} {positions}",
+        3: "results",
+        4: f"n {taps} {positions}",
+    }
 
 
 def expand_deform_conv(node: Node, rw: Rewriter) -> Sequence[Value | None] | Reject | None:
@@ -81,7 +106,7 @@ def lower_columns(node: Node) -> Iterable[KernelCall]:
     yield KernelCall("deform_columns", (*node.inputs, None)[:3], (node.output,), params)
 
 
-register_operator(OpDef(name="DeformConv", expand=expand_deform_conv))
+register_operator(OpDef(name="DeformConv", operand_shapes=shapes_of_deform_conv, expand=expand_deform_conv))
 register_operator(
     OpDef(
         name="DeformColumns",

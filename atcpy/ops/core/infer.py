@@ -13,7 +13,15 @@ from atcpy.ops import find_opdef
 from atcpy.ops.core.axes import unnamed_dim
 from atcpy.ops.core.half import HALF_DTYPES
 from atcpy.ops.core.opdef import Known
-from atcpy.ops.core.reference import MAX_DATA_ELEMENTS, infer_barrier, infer_by_onnx, known_constant, type_problem
+from atcpy.ops.core.operand_shapes import fit_operands
+from atcpy.ops.core.reference import (
+    MAX_DATA_ELEMENTS,
+    infer_barrier,
+    infer_by_onnx,
+    known_constant,
+    sequence_problem,
+    type_problem,
+)
 
 
 class KnownValues:
@@ -51,6 +59,8 @@ def infer_node(node: Node, known: KnownValues) -> None:
         return
     opdef = find_opdef(node)
     check_types(node, node.inputs)
+    if opdef is not None and opdef.operand_shapes is not None:
+        fit_operands(node, opdef.operand_shapes(node))
     infer = infer_by_onnx if opdef is None or opdef.infer is None else opdef.infer
     if opdef is not None and opdef.infer is None and opdef.is_contrib:
         infer = infer_by_expansion
@@ -75,6 +85,9 @@ def check_types(node: Node, inputs: Sequence[Value | None]) -> None:
     """Raise ModelInvalid if the element types of a node's own inputs break the standard's rule for its op."""
     dtypes = tuple([DType.UNDEFINED if value is None else value.desc.dtype for value in inputs])
     problem = type_problem(node.op_type, node.domain, dtypes)
+    for index, value in enumerate(inputs if DType.UNDEFINED in dtypes else ()):
+        if value is not None and str(value.producer.attrs.get("type", "")).startswith("seq(tensor"):
+            problem = problem or sequence_problem(node.op_type, node.domain, index, str(value.producer.attrs["type"]))
     if problem and not _only_halves_differ(node, dtypes):
         raise ModelInvalid("E13014", problem, where=node)
 

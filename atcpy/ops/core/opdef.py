@@ -22,6 +22,7 @@ from atcpy.ops.core.signature import Signature
 # None if nothing is. Holds for constants and for small integer tensors (shape arithmetic).
 Known = Callable[[Value | None], tuple[Dim, ...] | None]
 
+OperandShapes = Callable[[Node], Mapping[int, str]]
 Infer = Callable[[Node, Known], Sequence[TensorDesc]]
 Propagate = Callable[[Node, Known], tuple[Dim, ...] | None]
 Evaluate = Callable[[Node, Sequence[Array | None]], Sequence[Array]]
@@ -210,6 +211,7 @@ class OpDef:
     signature: how nodes look of an op that the ONNX standard does not have, or not at each opset. If there is `expand`,
         too, they are expanded before anything else; without `infer`, the types of their outputs are those of what they
         expand to.
+    operand_shapes: the shapes that operands must have, by their index, as `operand_shapes.fit_operands` reads them.
     infer: types of the outputs; raises ModelInvalid with the attribute or input at fault.
     propagate: the elements of output 0, for shape arithmetic.
     evaluate: the outputs on numpy arrays, for constant folding and as the oracle of tests.
@@ -241,6 +243,7 @@ class OpDef:
     domain: str = ""
     ge_type: str | Callable[[Node], str] = ""
     signature: Signature | None = None
+    operand_shapes: OperandShapes | None = None
     infer: Infer | None = None
     propagate: Propagate | None = None
     evaluate: Evaluate | None = None

@@ -12,12 +12,11 @@ from atcpy.ir.shape import Dim, element_count, format_shape, is_static
 _SIZE = re.compile(r"(\d*)(\w*)")
 
 
-def fit_operands(node: Node, shapes: Mapping[int, str], **sizes: int) -> dict[str, Dim]:
-    """Raise ModelInvalid (EZ8888) if an operand has another shape than `shapes` gives for its index; return what the
-    names in these stand for. A shape is a list of sizes, as `"batch 3hidden 4"`: names, numbers, or products of both.
-    Equal names are equal sizes; `sizes` are those that are known.
+def fit_operands(node: Node, shapes: Mapping[int, str]) -> None:
+    """Raise ModelInvalid (EZ8888) if an operand has another shape than `shapes` gives for its index. A shape is a list
+    of sizes, as `"batch 3hidden 4"`: names, numbers, or products of both. Equal names are equal sizes.
     """
-    found: dict[str, Dim] = dict(sizes)
+    found: dict[str, Dim] = {}
     operands = {index: value for index in shapes if (value := node.input(index)) is not None}
     for index, value in operands.items():
         _bind(node, index, value.desc, shapes[index].split(), found)
@@ -26,7 +25,6 @@ def fit_operands(node: Node, shapes: Mapping[int, str], **sizes: int) -> dict[st
             expected = _expected(text, found)
             if isinstance(dim, int) and expected is not None and dim != expected:
                 raise _misfit(node, index, value.desc, shapes[index], f"dim {axis} must be {expected}")
-    return found
 
 
 def _bind(node: Node, index: int, desc: TensorDesc, texts: list[str], found: dict[str, Dim]) -> None:

@@ -32,6 +32,7 @@ EVALUATION_ERRORS = (
     AttributeError,
     LookupError,
     NotImplementedError,
+    OSError,  # of pictures that cannot be read
     RuntimeError,
     TypeError,
     ValueError,
@@ -69,6 +70,15 @@ def type_problem(op_type: str, domain: str, dtypes: tuple[DType, ...]) -> str:
         if other is not dtype:
             return f"inputs {first} and {index} are {other.long} and {dtype.long}, {op_type} wants one type"
     return ""
+
+
+@cache
+def sequence_problem(op_type: str, domain: str, index: int, sequence: str) -> str:
+    """How an input that is a sequence breaks the standard's rule for an op, or nothing."""
+    schema = find_schema(op_type, domain)
+    if schema is None or not schema.inputs or sequence in schema.inputs[min(index, len(schema.inputs) - 1)].types:
+        return ""
+    return f"input {index} is {sequence}, which {op_type} does not take"
 
 
 def type_name(dtype: DType) -> str:

@@ -25,6 +25,7 @@ _SMALL_FLOATS = frozenset(
     {DType.FLOAT8E4M3FN, DType.FLOAT8E4M3FNUZ, DType.FLOAT8E5M2, DType.FLOAT8E5M2FNUZ, DType.FLOAT8E8M0}
 )
 _PACKED = frozenset({DType.FLOAT4E2M1, DType.INT4, DType.UINT4, DType.INT2, DType.UINT2})
+_ROUNDINGS = ("up", "down", "nearest")  # to float8e8m0
 CAST_DTYPES = KERNEL_DTYPES | _SMALL_FLOATS | _PACKED
 
 
@@ -41,7 +42,9 @@ def target_dtype(node: Node) -> DType:
 
 def infer_cast(node: Node, known: Known) -> Sequence[TensorDesc]:
     """The input's shape in another type."""
-    dtype = target_dtype(node)
+    dtype, rounding = target_dtype(node), node.str_attr("round_mode", "up")
+    if rounding not in _ROUNDINGS:
+        raise ModelInvalid("E13014", where=node, what=f"round_mode = {rounding!r} is none of {', '.join(_ROUNDINGS)}")
     if dtype is DType.UNDEFINED and node.op_type == "Cast":
         raise ModelInvalid("E13014", "to = 0 is no element type", where=node)
     return [TensorDesc.plain(dtype, node.operand(0).desc.shape)]

@@ -126,5 +126,11 @@ register_operator(
     )
 )
 register_operator(
-    OpDef(name="AffineGrid", infer=infer_affine_grid, evaluate=evaluate_affine_grid, expand=expand_affine_grid)
+    OpDef(
+        name="AffineGrid",
+        operand_shapes=lambda node: {0: "n dims columns", 1: "sizes"},
+        infer=infer_affine_grid,
+        evaluate=evaluate_affine_grid,
+        expand=expand_affine_grid,
+    )
 )

@@ -26,7 +26,6 @@ from atcpy.ir.symbolic import is_symbolic, scaled
 from atcpy.ir.tensor import Array
 from atcpy.ops.core.axes import normal_axes, unnamed_dim
 from atcpy.ops.core.opdef import KernelCall, Known, Layout, OpDef, ParamValue, Perm, Permuted, register_operator
-from atcpy.ops.core.operand_shapes import fit_operands
 from atcpy.ops.core.reference import evaluate_by_onnx, infer_by_onnx, known_constant
 from atcpy.ops.core.shape_values import integers
 from atcpy.ops.core.strided import item_bytes, supports_movement
@@ -80,7 +79,10 @@ def infer_resize(node: Node, known: Known) -> Sequence[TensorDesc]:
     x = node.operand(0).desc
     if x.shape is None:
         return infer_by_onnx(node, known)
-    fit_operands(node, {SCALES: "scaled", SIZES: "sized"})
+    if _kind(node).mode not in MODES:
+        raise ModelInvalid(
+            "E13014", where=node, what=f"mode = {_kind(node).mode!r} is none of {', '.join(sorted(MODES))}"
+        )
     if _policy(node) != "stretch":
         return _infer_with_aspect_ratio(node, known)
     rank = len(x.shape)
@@ -150,8 +152,6 @@ def supports_resize(node: Node) -> Iterable[Reject]:
     """Constant scales or known sizes, and a formula that the tables know."""
     yield from supports_movement(node)
     x, y, mode = node.operand(0).desc, node.output.desc, _kind(node).mode
-    if mode not in MODES:
-        yield Reject("mode", node.name, mode)
     if item_bytes(x.dtype) not in ITEMS or (mode != "nearest" and x.dtype not in MIXED):
         yield Reject("dtype", node.name, x.dtype.long)
     coordinates = _kind(node).coordinates
@@ -404,6 +404,7 @@ def type_in_ge(node: Node) -> str:
 register_operator(
     OpDef(
         name="Resize",
+        operand_shapes=lambda node: {SCALES: "scaled", SIZES: "sized"},
         ge_type=type_in_ge,
         infer=infer_resize,
         evaluate=evaluate_resize,

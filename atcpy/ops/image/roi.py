@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from math import isfinite
 
-from atcpy.errors import ModelInvalid
+from atcpy.errors import ModelInvalid, ResourceLimit, Where
 from atcpy.ir import DType, Engine, Node, Reject, TensorDesc
 from atcpy.ir.shape import Dim
 from atcpy.ops.core.opdef import KernelCall, Known, OpDef, ParamValue, register_operator
@@ -24,14 +25,22 @@ def result_sides(node: Node) -> tuple[int, int]:
     return sides[0], sides[1]
 
 
+def shapes_of_roi(node: Node) -> Mapping[int, str]:
+    """Regions of four numbers and the image of each, or of five."""
+    return {0: "n c h w", 1: "r 5"} if node.op_type == "MaxRoiPool" else {0: "n c h w", 1: "r 4", 2: "r"}
+
+
 def infer_roi(node: Node, known: Known) -> Sequence[TensorDesc]:
     """[N, C, H, W] with R regions gives [R, C, h, w]."""
     x, rois = node.operand(0).desc, node.operand(1).desc
     if x.shape is None or rois.shape is None:
         return [TensorDesc.plain(x.dtype, None)]
-    columns = 5 if node.op_type == "MaxRoiPool" else 4
-    if len(x.shape) != 4 or len(rois.shape) != 2 or (isinstance(rois.shape[1], int) and rois.shape[1] != columns):
-        raise ModelInvalid("EZ8888", where=node, what=f"regions have no {columns} columns, or the input no 4 dims")
+    scale, sampling = node.float_attr("spatial_scale", 1.0), node.int_attr("sampling_ratio", 0)
+    if not isfinite(scale) or sampling < 0:
+        raise ModelInvalid("E13014", where=node, what=f"spatial_scale = {scale}, sampling_ratio = {sampling}")
+    if sampling > MAX_SAMPLING:
+        what = f"sampling_ratio = {sampling}, the limit is {MAX_SAMPLING}"
+        raise ResourceLimit("R0001", what, where=Where(node=node.name))
     shape: tuple[Dim, ...] = (rois.shape[0], x.shape[1], *result_sides(node))
     return [TensorDesc.plain(x.dtype, shape)]
 
@@ -66,4 +75,12 @@ def lower_roi(node: Node) -> Iterable[KernelCall]:
 
 
 for _name in ("RoiAlign", "MaxRoiPool"):
-    register_operator(OpDef(name=_name, infer=infer_roi, engines={Engine.AICPU: supports_roi}, lower=lower_roi))
+    register_operator(
+        OpDef(
+            name=_name,
+            operand_shapes=shapes_of_roi,
+            infer=infer_roi,
+            engines={Engine.AICPU: supports_roi},
+            lower=lower_roi,
+        )
+    )

@@ -226,17 +226,19 @@ def _read_newest(e: Expansion) -> Forest:
     numbers, values = _tensor(e, "nodes_modes").astype(np.int64), _tensor(e, "nodes_splits").astype(np.float64)
     targets, weights = ints(e, "leaf_targetids"), _tensor(e, "leaf_weights").astype(np.float64)
     n, leaves = len(features), len(targets)
-    true, false = (
-        ints(e, f"nodes_{side}nodeids") + np.where(ints(e, f"nodes_{side}leafs") != 0, n, 0)
-        for side in ("true", "false")
-    )
-    if any(len(each) != n for each in (numbers, values, true, false)) or len(weights) != leaves:
+    children = [ints(e, f"nodes_{side}{what}") for side in ("true", "false") for what in ("nodeids", "leafs")]
+    if (
+        any(len(each) != n for each in (numbers, values, *children))
+        or len(weights) != leaves
+        or len(missing) not in (0, n)
+    ):
         raise e.invalid("the attributes of its nodes or leaves are not equally long")
+    true, false = (ids + np.where(are_leaves != 0, n, 0) for ids, are_leaves in (children[:2], children[2:]))
     if ((numbers < 0) | (numbers >= len(_MODES_BY_NUMBER))).any():
         raise e.invalid("a node has an unknown mode")
     modes = np.array(_MODES_BY_NUMBER)[numbers]
     nan_true = np.zeros(n, bool)
-    nan_true[: len(missing)] = missing[:n] != 0
+    nan_true[: len(missing)] = missing != 0
     zeros, false_flags = np.zeros(leaves, np.int64), np.zeros(leaves, bool)
     return Forest(
         modes=np.append(modes, zeros + forests.LEAF), features=np.append(features, zeros),

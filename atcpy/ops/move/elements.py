@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -92,6 +92,15 @@ def supports_scatter_elements(node: Node) -> Iterable[Reject]:
         yield Reject("updates-shape", node.name)
 
 
+def shapes_of_scatter_elements(node: Node) -> Mapping[int, str]:
+    """Indices of the rank of the data, and an update for each."""
+    shape = node.operand(0).desc.shape
+    if shape is None:
+        return {}
+    indices = " ".join(f"i{axis}" for axis in range(len(shape)))
+    return {INDICES: indices, UPDATES: indices}
+
+
 def lower_scatter_elements(node: Node) -> Iterable[KernelCall]:
     """The data are copied, unless they lie there already; the updates go in."""
     x, indices, updates = node.operands
@@ -114,6 +123,7 @@ register_operator(
 register_operator(
     OpDef(
         name="ScatterElements",
+        operand_shapes=shapes_of_scatter_elements,
         infer=same_as_input,
         engines={Engine.AICPU: supports_scatter_elements},
         lower=lower_scatter_elements,

@@ -120,10 +120,18 @@ def evaluate_reshape(node: Node, arrays: Sequence[Array | None]) -> Sequence[Arr
 def infer_squeeze(node: Node, known: Known) -> Sequence[TensorDesc]:
     """Without the dims in `axes`; without any of size 1 if there are none."""
     x = node.operand(0).desc
+    _check_axes(node)
     axes = known_integers(node, 1, known)
     if x.shape is None or (axes is None and (node.input(1) is not None or not x.is_static)):
         return [TensorDesc.plain(x.dtype, None)]
     return [TensorDesc.plain(x.dtype, _squeezed(node, x.shape, axes))]
+
+
+def _check_axes(node: Node) -> None:
+    """Raise ModelInvalid if the axes are neither a list nor, as some exporters write one axis, a scalar."""
+    axes = node.input(1)
+    if axes is not None and axes.desc.shape is not None and len(axes.desc.shape) > 1:
+        raise ModelInvalid("EZ8888", where=node, what=f"axes of shape {format_shape(axes.desc.shape)}")
 
 
 def _squeezed(node: Node, shape: Shape, axes: tuple[int, ...] | None) -> Shape:
@@ -147,6 +155,7 @@ def evaluate_squeeze(node: Node, arrays: Sequence[Array | None]) -> Sequence[Arr
 def infer_unsqueeze(node: Node, known: Known) -> Sequence[TensorDesc]:
     """With dims of size 1 at `axes`, which count in the result."""
     x = node.operand(0).desc
+    _check_axes(node)
     axes = known_integers(node, 1, known)
     if x.shape is None or axes is None:
         return [TensorDesc.plain(x.dtype, None)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from atcpy.errors import ModelInvalid
 from atcpy.ir import Engine, Node, Reject
@@ -47,6 +47,19 @@ def supports_scatter_nd(node: Node) -> Iterable[Reject]:
         yield Reject("updates-shape", node.name, f"updates {list(updates)} for indices {list(indices)}")
 
 
+def shapes_of_scatter_nd(node: Node) -> Mapping[int, str]:
+    """Each index names a part of the data, of which there is an update."""
+    shape, indices = node.operand(0).desc.shape, node.operand(INDICES).desc.shape
+    if shape is None or not indices or not isinstance(indices[-1], int):
+        return {}
+    if indices[-1] > len(shape):
+        what = f"indices of {indices[-1]} numbers into data of rank {len(shape)}"
+        raise ModelInvalid("EZ8888", where=node, what=what)
+    dims = [f"d{axis}" for axis in range(len(shape))]
+    counts = [f"i{axis}" for axis in range(len(indices) - 1)]
+    return {0: " ".join(dims), INDICES: " ".join([*counts, "depth"]), UPDATES: " ".join(counts + dims[indices[-1] :])}
+
+
 def lower_scatter_nd(node: Node) -> Iterable[KernelCall]:
     """The data are copied, unless they lie there already; the updates go in."""
     x, indices, updates = node.operands
@@ -82,6 +95,16 @@ def supports_tensor_scatter(node: Node) -> Iterable[Reject]:
         yield Reject("updates-shape", node.name, f"an update {list(update)} of a cache {list(shape)}")
 
 
+def shapes_of_tensor_scatter(node: Node) -> Mapping[int, str]:
+    """An update like the cache but for one axis, and where it begins in each batch."""
+    shape = node.operand(0).desc.shape
+    if shape is None:
+        return {}
+    axis = normal_axis(node, node.int_attr("axis", -2), len(shape))
+    dims = [f"d{index}" for index in range(len(shape))]
+    return {0: " ".join(dims), 1: " ".join([*dims[:axis], "rows", *dims[axis + 1 :]]), 2: "d0"}
+
+
 def lower_tensor_scatter(node: Node) -> Iterable[KernelCall]:
     """The cache is copied, unless it lies there already; the update goes in."""
     cache, update, begin = node.operand(0), node.operand(1), node.input(2)
@@ -97,14 +120,15 @@ def lower_tensor_scatter(node: Node) -> Iterable[KernelCall]:
         yield KernelCall("tensor_scatter", (update, begin) if begin is not None else (update,), (node.output,), params)
 
 
-for _name, _ge_type, _supports, _lower in (
-    ("ScatterND", "ScatterNd", supports_scatter_nd, lower_scatter_nd),
-    ("TensorScatter", "TensorScatter", supports_tensor_scatter, lower_tensor_scatter),
+for _name, _ge_type, _shapes, _supports, _lower in (
+    ("ScatterND", "ScatterNd", shapes_of_scatter_nd, supports_scatter_nd, lower_scatter_nd),
+    ("TensorScatter", "TensorScatter", shapes_of_tensor_scatter, supports_tensor_scatter, lower_tensor_scatter),
 ):
     register_operator(
         OpDef(
             name=_name,
             ge_type=_ge_type,
+            operand_shapes=_shapes,
             infer=same_as_input,
             engines={Engine.AICPU: _supports},
             lower=_lower,

@@ -236,6 +236,7 @@ register_operator(
 register_operator(
     OpDef(
         name="ConstantOfShape",
+        operand_shapes=lambda node: {0: "rank"},
         ge_type="Fill",
         infer=infer_constant_of_shape,
         propagate=propagate_constant_of_shape,

@@ -29,7 +29,7 @@ from atcpy.parsers.onnx.inference import TypeInference
 from atcpy.parsers.onnx.op_rule import FREE, OpRule
 from atcpy.parsers.onnx.order import Item, location_of, ordered_items
 from atcpy.parsers.onnx.recorder import Recorder
-from atcpy.parsers.onnx.rules import AUTO_PADS, check_node, custom_rule, find_rule
+from atcpy.parsers.onnx.rules import check_node, custom_rule, find_rule, value_of
 from atcpy.parsers.onnx.tensors import read_sparse, read_tensor
 from atcpy.parsers.onnx.text import are_texts, as_text, not_text
 from atcpy.parsers.onnx.upgrade import Upgrade, needs_upgrade, op_key
@@ -558,7 +558,7 @@ class Importer:
                 self.problems.append(not_text("the name of an attribute", location_of(item, scope.path)))
                 continue
             fits = fits and (known.get(name) == kind or is_free) and name not in attrs
-            fits = fits and (name != "auto_pad" or attr.s in AUTO_PADS or is_free)
+            fits = fits and (name not in rule.values or value_of(attr) in rule.values[name])
             if kind in (_GRAPH, _GRAPHS):
                 attrs[name] = None  # keeps the attribute's position; the graphs are queued when the node is there
                 continue
@@ -615,9 +615,13 @@ class Importer:
         prefix = caller.prefix + (item.name or next(filter(None, item.outputs), function.name)) + "/"
         path = f"{caller.path}/{function.name}"
         inputs = self._find_inputs(item, caller)
-        if len(inputs) > len(function.input):
-            what = f"{function.name}: the function takes {len(function.input)} inputs, {len(inputs)} are given"
-            self.problems.append(ModelInvalid("E13014", what, where=location_of(item, caller.path)))
+        for word, count, possible in (
+            ("takes", len(inputs), len(function.input)),
+            ("returns", len(item.outputs), len(function.output)),
+        ):
+            if count > possible:
+                what = f"{function.name}: the function {word} {possible} values, the node has {count}"
+                self.problems.append(ModelInvalid("E13014", what, where=location_of(item, caller.path)))
         bindings = {attr.name: attr for attr in function.attribute_proto}
         bindings.update((attr.name, attr) for attr in self._bound(item, caller))
         opsets = {**caller.opsets, **self._read_opsets(function.opset_import, f"function {function.name}")}

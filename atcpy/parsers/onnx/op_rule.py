@@ -1,19 +1,22 @@
 """How a node of one op must look at one opset."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 
 from atcpy.ops.core.signature import UNBOUNDED
 
 
 @dataclass(frozen=True, slots=True)
 class OpRule:
-    """How a node of one op must look at one opset; `attrs` gives the type of each attribute."""
+    """How a node of one op must look at one opset; `attrs` gives the type of each attribute, `values` those that are
+    possible.
+    """
 
     attrs: Mapping[str, int]
     required: tuple[str, ...]
     inputs: tuple[int, int]
     outputs: tuple[int, int]
+    values: Mapping[str, Collection[int | bytes]] = field(default_factory=dict)  # of attributes that have few
     is_free: bool = False  # an op that is not ONNX's: its record in ops/ checks what it wants
 
     @property

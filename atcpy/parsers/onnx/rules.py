@@ -1,10 +1,12 @@
 """What the ONNX standard says of an op at a version, as far as a node can be checked against it."""
 
+from collections.abc import Collection
 from functools import cache
 
 import onnx
 
 from atcpy.errors import AtcError, ModelInvalid, Unsupported, Where, did_you_mean
+from atcpy.ir import DType
 from atcpy.ops import all_opdefs
 from atcpy.ops.contrib.record import DOMAIN, REFUSED
 from atcpy.ops.custom import CustomOp
@@ -29,6 +31,20 @@ _WRITERS = (
     ("ai.onnx.contrib", "it is an op of onnxruntime-extensions: do that step before the model"),
     ("mmdeploy", "it is an op of mmdeploy: export for the backend onnxruntime, or register it"),
 )
+# What attributes of few values may be, whichever op has them: programs differ in what they make of others.
+_FLAGS = (
+    "align_corners", "allowzero", "antialias", "ceil_mode", "center_point_box", "count_include_pad", "detect_negative",
+    "detect_positive", "exclude_outside", "exclusive", "fmod", "input_forget", "interleaved", "inverse", "is_causal",
+    "keepdims", "largest", "layout", "linear_before_reset", "noop_with_empty_axes", "onesided", "periodic", "reverse",
+    "saturate", "select_last_index", "sorted", "storage_order", "training_mode", "transA", "transB", "upper",
+)  # fmt: skip
+_DTYPES = ("dtype", "output_datatype", "output_dtype", "precision", "softmax_precision", "stash_type", "to")
+_VALUES: dict[str, Collection[int | bytes]] = {
+    "auto_pad": (b"", b"NOTSET", b"SAME_UPPER", b"SAME_LOWER", b"VALID"),
+    **dict.fromkeys(_FLAGS, (0, 1)),
+    **dict.fromkeys(_DTYPES, tuple(dtype.onnx for dtype in DType)),
+}
+_STRING = onnx.AttributeProto.STRING
 _REGISTER = "register it: --custom-ops my_ops.py with @atcpy.register_operator"
 
 
@@ -78,7 +94,14 @@ def _rule_of_standard(op_type: str, domain: str, opset: int) -> OpRule | AtcErro
         required=tuple(name for name, attr in schema.attributes.items() if attr.required),
         inputs=(_min_inputs(schema), schema.max_input),
         outputs=(schema.min_output, schema.max_output),
+        values={name: _VALUES[name] for name, attr in schema.attributes.items() if name in _VALUES and _is_plain(attr)},
     )
+
+
+def _is_plain(attr: onnx.defs.OpSchema.Attribute) -> bool:
+    """Whether an attribute has the type that those of its name have; the first opset wrote element types as texts."""
+    kind: int = attr.type.value  # type: ignore[attr-defined]
+    return kind == (_STRING if attr.name == "auto_pad" else onnx.AttributeProto.INT)
 
 
 def _min_inputs(schema: onnx.defs.OpSchema) -> int:
@@ -115,9 +138,6 @@ def _unknown(op_type: str, domain: str) -> AtcError:
     return Unsupported("E19010", f"{full} is not a known operator", why=why, hint=hint)
 
 
-AUTO_PADS = frozenset({b"", b"NOTSET", b"SAME_UPPER", b"SAME_LOWER", b"VALID"})
-
-
 def check_node(node: onnx.NodeProto, rule: OpRule, inputs: int, outputs: int, where: Where) -> list[AtcError]:
     """Everything in which a node breaks the rule of its op."""
     found: list[AtcError] = []
@@ -138,8 +158,9 @@ def check_node(node: onnx.NodeProto, rule: OpRule, inputs: int, outputs: int, wh
         seen.add(name)
         if rule.is_free:
             continue
-        if name == "auto_pad" and attr.s not in AUTO_PADS:
-            invalid(f'auto_pad = "{attr.s.decode(errors="replace")}" is none of NOTSET, SAME_UPPER, SAME_LOWER, VALID')
+        if name in rule.values and attr.type == rule.attrs[name] and value_of(attr) not in rule.values[name]:
+            listed = ", ".join(_shown(value) for value in rule.values[name] if value != b"")
+            invalid(f"{name} = {_shown(value_of(attr))} is none of {listed}")
         expected = rule.attrs.get(name)
         if expected is None:
             invalid(f"has no attribute {name}", did_you_mean(name, rule.attrs))
@@ -149,6 +170,15 @@ def check_node(node: onnx.NodeProto, rule: OpRule, inputs: int, outputs: int, wh
         if name not in seen:
             invalid(f"attribute {name} is required")
     return found
+
+
+def value_of(attr: onnx.AttributeProto) -> int | bytes:
+    """The value of an attribute that is a number or a text."""
+    return attr.s if attr.type == _STRING else attr.i
+
+
+def _shown(value: int | bytes) -> str:
+    return f'"{value.decode(errors="replace")}"' if isinstance(value, bytes) else str(value)
 
 
 def _type_name(number: int) -> str:

@@ -171,3 +171,64 @@ def test_results_beyond_the_memory_are_a_limit(
     atcpy.convert(model, tmp_path / "m.om")
     with pytest.raises(AtcError, match="R0001"):
         atcpy.InferenceSession(tmp_path / "m.om").run(None, feeds)
+
+
+# A node that is right, and what makes it wrong: a text in it, and what stands there instead.
+CHANGES: list[tuple[str, str, str, str]] = [
+    (signature, call, old, new)
+    for signature, call, changes in (
+        (
+            "float[1,2,4,4] x, float[3,2,3,3] w, float[1,18,2,2] o, float[3] b, float[1,9,2,2] m",
+            "DeformConv(x, w, o, b, m)",
+            {"1,18": "1,9", "2,2] o": "3,3] o", "3] b": "4] b", "1,9": "1,18", "(x": "<kernel_shape = [2, 2]>(x",
+             "(x, w": "<group = -1>(x, w", "(x, w, o": "<offset_group = -1>(x, w, o"},
+        ),
+        ("float[1,2,4,4] x, float[3,4] r, int64[3] i", "RoiAlign(x, r, i)",
+         {"3] i": "2] i", "3,4": "3,5", "(x": "<sampling_ratio = -1>(x", "(x, r": "<sampling_ratio = 99999>(x, r"}),
+        ("float[1,2,3,8] x, float[1,3,4] c, float[1,3,4] s", "RotaryEmbedding(x, c, s)",
+         {"4] c": "5] c", "4] s": "3] s", "(x": "<rotary_embedding_dim = -2>(x"}),
+        ("float[1,2,3,8] q, float[1,2,5,8] k, float[1,2,5,4] v", "Attention(q, k, v)", {"8] q": "6] q", "8] k": "9] k"}),
+        ("float[3,4] x, int64[2,4] i, float[2,4] u", "ScatterElements(x, i, u)",
+         {"[2,4] i": "[4] i", "[2,4] u": "[1,4] u", "[3,4] x": "[1,3,4] x"}),
+        ("float[3,4] x, int64[2,1] i, float[2,4] u", "ScatterND(x, i, u)",
+         {"[2,4] u": "[2,3] u", "[2,1] i": "[2,3] i", "[2,4]": "[3,4]"}),
+        ("float[2,5,4] x, float[2,1,4] u, int64[2] i", "TensorScatter(x, u, i)",
+         {"[2] i": "[3] i", "[2] ": "[2,1] ", "1,4] u": "1,3] u"}),
+        ("int64[2] i", "ConstantOfShape(i)", {"[2] i": "[2,2] i", "[2]": ""}),
+        ("float[1,2,3] x, int64[4] i", "AffineGrid(x, i)", {"[4] i": "[1,4] i"}),
+        ("float[2,1] x, int64[1] i", "Squeeze(x, i)", {"[1] i": "[1,1] i"}),
+        ("float[2] x, int64[1] i", "Unsqueeze(x, i)", {"[1] i": "[1,1] i"}),
+        ("float[1,1,4] x, float[1,1,2] w", "ConvTranspose(x, w)",
+         {"(x": "<output_padding = [0, 0], output_shape = [5]>(x", "(x, w": "<output_shape = [1, 5]>(x, w"}),
+        ("float[2,3] x, float[3] s", "LayerNormalization(x, s)", {"(x": "<stash_type = 77>(x"}),
+        ("float[2,3] x", "ReduceMax(x)", {"(x": "<keepdims = 2>(x"}),
+        ("float[2,3] x", "ArgMax(x)", {"(x": "<select_last_index = -1>(x"}),
+        ("float[2,3] x, float8e8m0 s", "CastLike(x, s)", {"(x": '<round_mode = "away">(x'}),
+        ("float[4,1,2] x, float[1,6,2] w, float[1,6,6] r", "RNN<hidden_size = 6>(x, w, r)",
+         {"<hidden_size = 6": "<hidden_size = 6, activation_alpha = [0.1, 0.2]"}),
+        ("float[1,1] x", "Resize(x, , s)", {"(x": '<mode = "spline">(x'}),
+    )
+    for old, new in changes.items()
+]  # fmt: skip
+
+
+def node_model(signature: str, call: str) -> onnx.ModelProto:
+    extra = "s = Constant<value_floats = [1.0, 1.0]>()" if "Resize" in call else ""
+    head = '<ir_version: 11, opset_import: ["" : 24]> '
+    return onnx.parser.parse_model(f"{head} g ({signature}) => (y) {{ {extra} [n] y = {call} }}")
+
+
+@pytest.mark.parametrize(("signature", "call"), sorted({change[:2] for change in CHANGES}))
+def test_operands_that_fit_are_accepted(signature: str, call: str, tmp_path: Path) -> None:
+    assert atcpy.convert(node_model(signature, call), tmp_path / "m.om").output
+
+
+@pytest.mark.parametrize(("signature", "call", "old", "new"), CHANGES)
+def test_operands_and_attributes_that_do_not_fit_are_refused(
+    signature: str, call: str, old: str, new: str, tmp_path: Path
+) -> None:
+    changed = (signature.replace(old, new, 1), call.replace(old, new, 1))
+    assert changed != (signature, call)
+    with pytest.raises(AtcError) as raised:
+        atcpy.convert(node_model(*changed), tmp_path / "m.om")
+    assert (raised.value.code in ("EZ8888", "E13014", "R0001"), raised.value.where.node) == (True, "n"), raised.value

@@ -115,7 +115,6 @@ def test_agrees_with_the_reference_too(mode: str) -> None:
 @pytest.mark.parametrize(
     ("attrs", "roi", "reason"),
     [
-        ({"mode": "spline"}, None, "mode"),
         ({"coordinate_transformation_mode": "tf_crop_and_resize"}, np.zeros(3, np.float32), "coordinates"),
         ({"coordinate_transformation_mode": "somewhere"}, None, "coordinates"),
     ],

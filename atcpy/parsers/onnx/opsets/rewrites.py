@@ -204,7 +204,8 @@ def scales_of_all_axes(up: Upgrade) -> None:
 
 def upsample_to_resize(up: Upgrade) -> None:
     """Upsample maps coordinates from the corner (`asymmetric`) and takes the pixel before the point."""
-    mode = "nearest" if up.node.str_attr("mode", "nearest") == "nearest" else "linear"
+    mode = up.node.str_attr("mode", "nearest")
+    mode = "linear" if mode == "bilinear" else mode  # as the first opset spelt it
     attrs: dict[str, object] = {"mode": mode, "coordinate_transformation_mode": "asymmetric"}
     if mode == "nearest":
         attrs["nearest_mode"] = "floor"
