@@ -248,6 +248,9 @@ def inline_calls(graph: TfGraph, library: Library) -> TfGraph:
 
 def _inlined(call: TfNode, body: TfGraph) -> TfGraph:
     """The body of a function under the names that its nodes have in the place of a call."""
+    if len(call.inputs) > len(body.inputs):
+        what = f"the function takes {len(body.inputs)} inputs, {len(call.inputs)} are given"
+        raise ModelInvalid("E12009", what, where=Where(node=call.name, op=call.op))
     prefix, arguments = f"{call.name}/", dict(zip(body.inputs, call.inputs, strict=False))
 
     def outside(ref: Ref) -> Ref:

@@ -21,7 +21,7 @@ from atcpy.parsers.tensorflow.op import COMPLEX, COMPLEX_PARTS, MAPPINGS, Mappin
 from atcpy.parsers.tensorflow.ops.dropout import is_random, of_random, refusal
 from atcpy.parsers.tensorflow.patterns import recognized
 from atcpy.parsers.tensorflow.schema.tensorflow_pb2 import NameAttrList, TensorProto, TensorShapeProto
-from atcpy.parsers.tensorflow.signatures import plain_attr, registry
+from atcpy.parsers.tensorflow.signatures import Signature, is_of_kind, plain_attr, registry
 from atcpy.parsers.tensorflow.tables import Table, Tables
 from atcpy.parsers.tensorflow.tensors import find_dtype, read_shape, read_tensor, type_name
 from atcpy.parsers.tensorflow.variables import Variables
@@ -95,7 +95,7 @@ class Importer:
         if sizes is None:
             return None
         shape = tuple(size if size >= 0 else Sym(f"{name}.{axis}") for axis, size in enumerate(sizes))
-        if not fits_limits(shape):
+        if not fits_limits(shape) or any(size < -1 for size in sizes):
             self.problems.append(ModelInvalid("E13014", f"the input has the shape {list(sizes)}", where=where))
         return shape
 
@@ -221,14 +221,10 @@ class Importer:
     def _read_node(self, node: TfNode, scope: _Scope) -> None:
         signature = self._library.signature(node.op)
         defaults = signature.defaults if signature is not None else {}
-        if signature is not None:
-            count, limit = len(node.inputs), signature.max_inputs
-            if count < signature.min_inputs or (limit is not None and count > limit):
-                what = f"it has {count} inputs, {limit or signature.min_inputs} are needed"
-                where = Where(graph=scope.path, node=node.name, op=node.op)
-                self.problems.append(ModelInvalid("E12009", what, where=where))
-                scope.failed.add(node.name)
-                return
+        if signature is not None and (problem := _misfit(node, signature)) is not None:
+            self.problems.append(problem.located(graph=scope.path))
+            scope.failed.add(node.name)
+            return
         inputs = [scope.values[ref] for ref in node.inputs]
         b = OpBuilder(node, inputs, scope.graph, self._known, defaults, self, scope.read)
         try:
@@ -289,3 +285,18 @@ def _refuse_complex(b: OpBuilder) -> NoReturn:
 
 class _AlreadyReported(Exception):
     """An input of a node failed with an error that is among the problems."""
+
+
+def _misfit(node: TfNode, signature: Signature) -> ModelInvalid | None:
+    """What a node has against the signature of its op: other numbers of inputs, or attributes of another kind."""
+    count, limit = len(node.inputs), signature.max_inputs
+    where = Where(node=node.name, op=node.op)
+    if count < signature.min_inputs or (limit is not None and count > limit):
+        what = f"it has {count} inputs, {limit or signature.min_inputs} are needed"
+        return ModelInvalid("E12009", what, where=where)
+    if node.proto is None or node.proto.op != node.op:
+        return None
+    wrong = [name for name, value in node.proto.attr.items() if not is_of_kind(value, signature.kinds.get(name, ""))]
+    if not wrong:
+        return None
+    return ModelInvalid("E13014", f"attribute {wrong[0]} is no {signature.kinds[wrong[0]]}", where=where)

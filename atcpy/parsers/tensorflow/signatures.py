@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 
@@ -23,6 +23,7 @@ class Signature:
     defaults: Mapping[str, object]
     min_inputs: int = 0
     max_inputs: int | None = None
+    kinds: Mapping[str, str] = field(default_factory=dict)  # of its attributes, as `type` or `list(int)`
 
     @property
     def output_count(self) -> int | None:
@@ -51,6 +52,7 @@ def find_signature(op: str) -> Signature | None:
         {name: _plain(rule[1]) for name, rule in attrs.items() if len(rule) > 1},
         sum(isinstance(item, str) or item[1] == "N" for item in inputs),  # a list counted by its types may be empty
         len(inputs) if all(isinstance(item, str) for item in inputs) else None,
+        {name: rule[0] for name, rule in attrs.items()},
     )
 
 
@@ -61,6 +63,23 @@ def read_signature(definition: OpDef) -> Signature:
         outputs,
         {attr.name: plain_attr(attr.default_value) for attr in definition.attr if attr.HasField("default_value")},
     )
+
+
+def is_of_kind(value: AttrValue, kind: str) -> bool:
+    """Whether an attribute is of a kind of the registry's ("": any). A list that is empty may be one of anything."""
+    own = value.WhichOneof("value")
+    if not kind:
+        return True
+    if own != "list":
+        return own in (None, "placeholder", _FIELDS.get(kind))
+    inner = _FIELDS.get(kind.removeprefix("list(").removesuffix(")"))
+    return kind.startswith("list(") and all(field.name == inner for field, _ in value.list.ListFields())
+
+
+_FIELDS = {
+    "string": "s", "int": "i", "float": "f", "bool": "b", "type": "type", "shape": "shape", "tensor": "tensor",
+    "func": "func",
+}  # fmt: skip
 
 
 def plain_attr(value: AttrValue) -> object:

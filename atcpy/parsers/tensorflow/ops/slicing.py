@@ -161,10 +161,20 @@ def slice_(b: OpBuilder) -> Value:
         raise b.invalid(f"begin and size have {len(starts)} and {len(sizes)} numbers for {b.rank(0)} dims")
     parts, left = list[_Part](), list[Dim | None]()
     for axis, (start, size) in enumerate(zip(starts, sizes, strict=True)):
+        _check_inside(b, axis, start.number, size.number)
         whole = start.number == 0 and size.number == b.shape(0)[axis]
         parts.append(_Part(axis, start, INT64_MAX if whole else size.equals(-1).choose(INT64_MAX, start + size)))
         left.append(_left(b, axis, start, size))
     return _of_sizes(b, _slice(b, x, parts), left)
+
+
+def _check_inside(b: OpBuilder, axis: int, start: int | None, size: int | None) -> None:
+    """Raise ModelInvalid if a slice is known to reach beyond a dim, which Slice of ONNX would cut off."""
+    length = b.shape(0)[axis]
+    if not isinstance(length, int) or start is None or size is None:
+        return
+    if not (0 <= start <= length and -1 <= size <= length - start):
+        raise b.invalid(f"begin {start} and size {size} of dim {axis}, which has {length} elements")
 
 
 def _left(b: OpBuilder, axis: int, start: IndexExpr, size: IndexExpr) -> Dim | None:
@@ -243,7 +253,9 @@ def reverse(b: OpBuilder) -> Value:
         axes: Sequence[int] = [axis for axis, is_reversed in enumerate(b.array(1).reshape(-1)) if is_reversed]
     else:
         axes = b.axes(1, rank)
-    return _slice(b, b.input(0), [_Part(axis, INT64_MAX, -INT64_MAX, -1) for axis in sorted(set(axes))])
+    if len(set(axes)) < len(axes):
+        raise b.invalid(f"axes = {list(axes)} names an axis twice")
+    return _slice(b, b.input(0), [_Part(axis, INT64_MAX, -INT64_MAX, -1) for axis in sorted(axes)])
 
 
 @maps("ReverseSequence")
