@@ -29,7 +29,7 @@ SUFFIX  = $(shell $(PY) -c 'import sysconfig; print(sysconfig.get_config_var("EX
 export PYTHONPATH := $(CURDIR)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv build fmt fmt-check lint type test test-all test-shuffled mutants golden conformance levels e2e bench models demo docs proto asan tsan fuzz fuzz-graphs fuzz-passes fuzz-tensorflow fuzz-short isas dist python313 ci clean
+.PHONY: help venv build fmt fmt-check lint type test test-all test-shuffled mutants golden conformance levels e2e gate bench models demo docs proto asan tsan fuzz fuzz-graphs fuzz-passes fuzz-tensorflow fuzz-short isas dist python313 ci clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
@@ -91,6 +91,9 @@ levels: build ## unfused and fused packages against one oracle; LEVEL_MODELS="â€
 e2e: build ## the training example on 2 and 4 ranks of MPI, and all ways in which such runs end
 	for ranks in 2 4; do $(dir $(PY))mpiexec -n $$ranks $(PY) -m mpi4py -m tests.e2e.training || exit 1; done
 	$(PYTEST) tests/e2e/distributed.py
+
+gate: build ## hostile models, which must be refused, and odd ones, which must run: the figures of a release
+	$(PY) -m tests.gate.models
 
 bench: build ## time the models of this project beside ONNX Runtime
 	$(PY) models/make_models.py models/generated $(BENCH_MODELS)
