@@ -48,6 +48,7 @@ def convert(
     if not overwrite and target.exists():
         raise UsageError("E13004", f"{target} exists", where=Where(file=str(target)), hint="drop --no-overwrite")
     from atcpy.cli.watcher import Watcher
+    from atcpy.om import atomic
     from atcpy.report.compile_stat import CompileStatistics
     from atcpy.report.summary import convert_result, convert_summary
     from atcpy.stages import pipeline
@@ -62,8 +63,8 @@ def convert(
     if verify:
         custom = custom_ops.load(options["custom_ops"])
         verdict = compare_with_model(run, written, Path(model), input_data, oracle, custom)
-    if verdict is None or verdict.passed:
-        written.replace(target)
+    if verdict is not None and verdict.passed:
+        atomic.move(written, target)
         report = replace(report, output=str(target))
     lines = convert_summary(report, model, seconds, soc_is_default=options.get("soc") is None)
     result = convert_result(report)

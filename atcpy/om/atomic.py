@@ -52,6 +52,19 @@ def atomic_write(
         raise UsageError("E13004", f"{shown} is no path: {error}", where=Where(file=shown)) from error
 
 
+def move(source: Path, target: Path) -> None:
+    """Make `target` the file that is at `source`, in the same folder, and was written by `atomic_write`."""
+    try:
+        folder = os.open(target.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.rename(source, target)
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+    except OSError as error:
+        raise_os_error(error, str(target), writing=True)
+
+
 def make_directory(path: Path) -> None:
     """Create a directory, and those above it, where they are missing."""
     try:
