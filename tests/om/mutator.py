@@ -9,10 +9,10 @@ from google.protobuf.message import Message
 
 from atcpy.om import container
 from atcpy.om.container import Partition
-from atcpy.om.writer import _padding
 from atcpy.om.reader import parse_package
 from atcpy.om.schema.ge_ir_pb2 import ModelDef
 from atcpy.om.schema.task_pb2 import ModelTaskDef
+from atcpy.om.writer import _padding
 
 NUMBERS = [0, 1, -1, 2, 7, 255, 2**31 - 1, -(2**31), 2**62, -(2**63)]
 NAMES = ["", "x:0", "conv", "conv:0", "conv:99", "1.body", "ND"]
