@@ -118,6 +118,35 @@ def test_another_package_on_one_rank(folder: Path) -> None:
     assert (ran.returncode, ran.stderr) == (3, "atcpy: rank 1 runs another package than rank 0\n")
 
 
+def beside_a_process_that_ends(folder: Path, *arguments: str) -> "subprocess.Popen[str]":
+    """A rank that mpiexec starts directly, beside another that never comes to MPI."""
+    mpiexec = str(Path(sys.executable).parent / "mpiexec")
+    command = [mpiexec, "-n", "1", sys.executable, "-m", "atcpy", "run", "g.om", *FEEDS, *arguments]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(
+        [*command, ":", "-n", "1", "true"], cwd=folder, env=environment(), stdout=pipe, stderr=pipe, text=True
+    )
+
+
+@pytest.mark.slow
+@needs_mpi
+def test_a_rank_alone_in_mpi_ends_after_its_wait(folder: Path) -> None:
+    with beside_a_process_that_ends(folder, "--wait", "1") as process:
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 6
+    assert "rank 0 of 2: the others do not come to MPI, where it waits since 1 s\n" in err
+
+
+@pytest.mark.slow
+@needs_mpi
+def test_a_rank_alone_in_mpi_hears_signals(folder: Path) -> None:
+    with beside_a_process_that_ends(folder, "--wait", "600") as process:
+        time.sleep(3)  # it is in MPI then, or on its way: either must do
+        process.terminate()
+        process.communicate(timeout=60)
+    assert process.returncode != 0
+
+
 def test_a_simulated_rank_that_fails_ends_all(folder: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
     started = time.monotonic()

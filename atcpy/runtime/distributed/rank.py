@@ -1,12 +1,16 @@
 """One rank of a run under MPI: what ends it, and how the other ranks learn of it."""
 
 import os
+import signal
 import sys
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
-from atcpy.errors import INTERRUPTED, TERMINATED, Terminated, as_known_error
+from atcpy.errors import INTERRUPTED, TERMINATED, ResourceLimit, Terminated, as_known_error
+from atcpy.kernels import _kernels
 from atcpy.runtime.distributed.channel import RankChannel
 from atcpy.runtime.distributed.failures import RankFailed
 from atcpy.runtime.distributed.launch import RankSetup
@@ -36,16 +40,37 @@ def run_rank(work: Callable[[World], Result], setup: RankSetup, channel: RankCha
 
 
 def _mpi_world(setup: RankSetup, channel: RankChannel | None) -> "MpiWorld":
-    # The import starts MPI: from here on, mpiexec notices which rank ends.
-    from atcpy.runtime.distributed.mpi_world import MpiWorld, check_size
-
     launch = setup.launch
+    with _waiting_for_mpi(setup):
+        # The import starts MPI: from here on, mpiexec notices which rank ends.
+        from atcpy.runtime.distributed.mpi_world import MpiWorld, check_size
     if channel is not None:
         channel.send_started()
     check_size(setup.count)
     return MpiWorld(
         setup.members(), setup.wait, lambda error: _end_all(RankFailed(launch.rank, launch.ranks, error), channel)
     )
+
+
+@contextmanager
+def _waiting_for_mpi(setup: RankSetup) -> Iterator[None]:
+    """Let `--wait` and signals end this rank while MPI starts: it waits there for all others, in C, with the
+    interpreter locked, and for ever if one of them has ended before.
+    """
+    launch = setup.launch
+    why = f"the others do not come to MPI, where it waits since {setup.wait:g} s"
+    failure = RankFailed(launch.rank, launch.ranks, ResourceLimit("EI0007", why))
+    is_main = threading.current_thread() is threading.main_thread()
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)} if is_main else {}
+    for number in handlers:
+        signal.signal(number, signal.SIG_DFL)
+    _kernels.start_watchdog(setup.wait, f"{failure}\n", as_known_error(failure.error).exit_code)
+    try:
+        yield
+    finally:
+        _kernels.stop_watchdog()
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
 
 
 def _end_all(failure: RankFailed, channel: RankChannel | None) -> NoReturn:

@@ -9,6 +9,7 @@
  *     run.iterate(count, swaps, strides, condition) -> how many iterations there were
  *     maps_of_rows(keys, rows) -> [{key: float, ...}, ...]
  *     set_deadline(ns) -> the one before;  check_deadline()
+ *     start_watchdog(seconds, text, code);  stop_watchdog()
  *     SymbolicPlan(blob, records, weights, threads, isa, only, arenas_of)
  *     plan.arena_bytes() -> those of every instance, or None: each has its own
  *     plan.instantiate(symbols) -> (Plan, port_bytes, output_shapes, arena_bytes), or None
@@ -21,6 +22,7 @@
 #include "core/plan.h"
 #include "core/program.h"
 #include "core/symbolic.h"
+#include "core/watchdog.h"
 
 /* CPython's slots hold functions as void pointers, which ISO C does not promise. */
 #pragma GCC diagnostic ignored "-Wpedantic"
@@ -524,6 +526,30 @@ static PyObject *check_deadline(PyObject *module, PyObject *unused)
     return NULL;
 }
 
+static PyObject *start_watchdog(PyObject *module, PyObject *args)
+{
+    (void)module;
+    double seconds;
+    const char *text;
+    int code;
+    if (!PyArg_ParseTuple(args, "dsi", &seconds, &text, &code))
+        return NULL;
+    const double longest = 1e9;
+    if (!(seconds < longest))
+        seconds = longest;
+    if (!atc_watchdog_start(seconds > 0 ? (int64_t)(seconds * 1e9) : 0, text, code))
+        return PyErr_NoMemory();
+    Py_RETURN_NONE;
+}
+
+static PyObject *stop_watchdog(PyObject *module, PyObject *unused)
+{
+    (void)module;
+    (void)unused;
+    atc_watchdog_stop();
+    Py_RETURN_NONE;
+}
+
 static int signals_pending(void)
 {
     const PyGILState_STATE state = PyGILState_Ensure();
@@ -827,6 +853,9 @@ static PyMethodDef functions[] = {
     {"cpu", describe_cpu, METH_NOARGS, "ISA in use and cache sizes."},
     {"check_deadline", check_deadline, METH_NOARGS,
      "Raises TimeoutError if the deadline of this thread is over."},
+    {"start_watchdog", start_watchdog, METH_VARARGS,
+     "Ends the process with a text and a code after so many seconds, unless it is stopped."},
+    {"stop_watchdog", stop_watchdog, METH_NOARGS, "Stops it."},
     {"set_deadline", set_deadline, METH_VARARGS,
      "Sets when runs of this thread end with TimeoutError, in nanoseconds of time.monotonic_ns, or "
      "0; returns what was set."},
