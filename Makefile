@@ -29,7 +29,7 @@ SUFFIX  = $(shell $(PY) -c 'import sysconfig; print(sysconfig.get_config_var("EX
 export PYTHONPATH := $(CURDIR)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv build fmt fmt-check lint type test test-all test-shuffled mutants golden conformance levels e2e gate bench models demo docs proto asan tsan fuzz fuzz-graphs fuzz-passes fuzz-tensorflow fuzz-short isas dist python313 ci clean
+.PHONY: help venv build fmt fmt-check lint type test test-all test-shuffled mutants golden conformance levels e2e bench models demo docs proto asan tsan fuzz fuzz-graphs fuzz-passes fuzz-tensorflow fuzz-short gate gate-share isas dist python313 ci clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
@@ -92,9 +92,6 @@ e2e: build ## the training example on 2 and 4 ranks of MPI, and all ways in whic
 	for ranks in 2 4; do $(dir $(PY))mpiexec -n $$ranks $(PY) -m mpi4py -m tests.e2e.training || exit 1; done
 	$(PYTEST) tests/e2e/distributed.py
 
-gate: build ## hostile models, which must be refused, and odd ones, which must run: the figures of a release
-	$(PY) -m tests.gate.models
-
 bench: build ## time the models of this project beside ONNX Runtime
 	$(PY) models/make_models.py models/generated $(BENCH_MODELS)
 	$(PY) benchmarks/side_by_side.py $(BENCH_MODELS:%=models/generated/%.onnx)
@@ -155,6 +152,12 @@ fuzz-short: build ## each fuzz target for some seconds
 	$(MAKE) --no-print-directory -j 2 --output-sync fuzz fuzz-graphs fuzz-passes fuzz-tensorflow FUZZ_RUNS=20000 FUZZ_GRAPHS=150 FUZZ_MUTANTS=60 FUZZ_TENSORFLOW=20 \
 		FUZZ_MODELS=models/digits/digits.onnx
 
+gate: build ## the figures of a release, one after the other, and the table of docs/reliability.md; about an hour
+	$(PY) -m tests.gate
+
+gate-share: build ## a share of each figure, with fixed seeds
+	$(PY) -m tests.gate --share
+
 isas: build ## whole models on the kernels of AVX2, and on the scalar ones
 	for isa in avx2 scalar; do ATCPY_ISA=$$isa $(PYTEST) -m "not slow" tests/e2e/test_real_models.py tests/e2e/test_own_models.py || exit 1; done
 
@@ -179,7 +182,7 @@ python313: ## the quick tests on Python 3.13, where it is
 # Checks that leave a core idle run beside each other. Then one after the other; test-all comes last: its summary is what
 # a reader of the log looks for. The list of what must pass is atcpy's; the other engines are run for the page.
 CI_CHECKS := fmt-check lint type tsan dist
-CI_STEPS := asan conformance e2e isas fuzz-short python313
+CI_STEPS := asan conformance e2e isas fuzz-short gate-share python313
 ci: export ENGINES := atcpy
 # Ops of ONNX Runtime become others, whose kernels the other folders test; test-all runs them once.
 ci: export ASAN_TESTS := tests/kernels tests/ops --ignore=tests/ops/contrib

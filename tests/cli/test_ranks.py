@@ -118,7 +118,7 @@ def test_another_package_on_one_rank(folder: Path) -> None:
     assert (ran.returncode, ran.stderr) == (3, "atcpy: rank 1 runs another package than rank 0\n")
 
 
-def beside_a_process_that_ends(folder: Path, *arguments: str) -> "subprocess.Popen[str]":
+def beside_a_process_that_ends(folder: Path, *arguments: str) -> subprocess.Popen[str]:
     """A rank that mpiexec starts directly, beside another that never comes to MPI."""
     mpiexec = str(Path(sys.executable).parent / "mpiexec")
     command = [mpiexec, "-n", "1", sys.executable, "-m", "atcpy", "run", "g.om", *FEEDS, *arguments]

@@ -63,7 +63,8 @@ def main() -> int:
     print(f"| all | {counts.total()} |\n\n| figure | found |\n| --- | ---: |")
     print("\n".join(f"| {fault.value} | {found[fault]} |" for fault in Fault))
     print(f"| valid but odd models refused or wrong, of {len(odd)} | {len(refused)} |")
-    print(f"\n{time.perf_counter() - start:.0f} s")
+    seconds = time.perf_counter() - start
+    print(f"\n{counts.total()} hostile models, {len(odd)} odd ones, {len(lines)} findings, {seconds:.0f} s")
     return 1 if lines else 0
 
 

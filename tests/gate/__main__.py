@@ -1,0 +1,128 @@
+"""The gate of a release: every figure by a command of its own, and the table of docs/reliability.md.
+
+python -m tests.gate             all of it, and write the table
+python -m tests.gate --share     a part of each with fixed seeds, as CI does; the table stays
+python -m tests.gate --only packages,soak
+"""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "reliability.md"
+BEGIN, END = "<!-- begin: python -m tests.gate -->\n", "<!-- end -->\n"
+
+
+@dataclass(frozen=True)
+class Figure:
+    """`what` is counted, by a command of the repository whose last line says the result; `share` is what CI runs, None
+    where the tests have one."""
+
+    name: str
+    what: str
+    bar: str
+    command: str
+    share: str | None
+
+
+FIGURES = (
+    Figure("models",
+           "hostile models: crash, hang, traceback, exit 1, wrong class, litter, accepted; odd ones refused",
+           "0 of ≥ 500, 0 of ≥ 100", "python -m tests.gate.models", None),
+    Figure("packages", "damaged packages, half of them resealed: silent, crash, hang, wrong class, old memory",
+           "0 of 100 000", "python -m tests.gate.packages --mutants 100000",
+           "python -m tests.gate.packages --mutants 4000"),
+    Figure("planted", "bugs planted in checkers and kernels that fuzz_kernels finds in 60 s each",
+           "all", "python -m tests.fuzz.planted", None),
+    Figure("fuzz", "launches of every kernel row between guard pages without a finding", "30 000 000",
+           "make fuzz-kernels FUZZ_RUNS=30000000", None),
+    Figure("faults", "crash points and failing system calls of the writer: torn, lost, litter", "0",
+           "python -m tests.gate.faults", None),
+    Figure("allocations", "failing allocations of the extension that do not end with 6", "0",
+           "python -m tests.gate.allocations", "python -m tests.gate.allocations"),
+    Figure("interruption", "time from a deadline or a signal to the end of the run", "50 ms in 10 000 tries",
+           "python -m tests.gate.interruption --tries 10000", "python -m tests.gate.interruption --tries 60"),
+    Figure("soak", "8 threads × 10 000 runs of mixed models: other bits, memory that grows", "0",
+           "python -m tests.gate.soak --runs 10000", "python -m tests.gate.soak --runs 500"),
+    Figure("sanitizers", "findings of ASan and UBSan in the kernels, and of TSan in the worker pool", "0",
+           "make asan tsan", None),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a figure came out: the last line of its command."""
+
+    figure: Figure
+    passed: bool
+    text: str
+
+
+def measure(figure: Figure, command: str) -> Result:
+    """Run the command of a figure."""
+    arguments = shlex.split(command.replace("python", sys.executable, 1) if command.startswith("python") else command)
+    ran = subprocess.run(arguments, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+    lines = [line for line in ran.stdout.splitlines() if line.strip()]
+    if ran.returncode != 0:
+        print("\n".join(lines[-40:]))
+    return Result(figure, ran.returncode == 0, lines[-1].strip(" =") if lines else "nothing was printed")
+
+
+def table(results: Sequence[Result]) -> str:
+    """The table of the page."""
+    rows = [
+        f"| {result.figure.what} | {result.figure.bar} | {'' if result.passed else '**failed**: '}{result.text} | "
+        f"`{result.figure.command}` |\n"
+        for result in results
+    ]
+    machine = f"{_cpu()}, {platform.system()} {platform.machine()}, Python {platform.python_version()}"
+    return "".join(
+        ["| figure | bar | result | command |\n| --- | --- | --- | --- |\n", *rows, f"\nMeasured on {machine}.\n"]
+    )
+
+
+def _cpu() -> str:
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    return next(
+        (line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.processor()
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure, print and write; 1 if a figure misses its bar."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--share", action="store_true", help="a part of each, with fixed seeds")
+    parser.add_argument("--only", default="", help="figures by name, with commas")
+    options = parser.parse_args(arguments)
+    chosen = set(filter(None, options.only.split(","))) or {figure.name for figure in FIGURES}
+    if unknown := chosen - {figure.name for figure in FIGURES}:
+        parser.error(
+            f"no figure {', '.join(sorted(unknown))}: there are {', '.join(figure.name for figure in FIGURES)}"
+        )
+    results: list[Result] = []
+    for figure in FIGURES:
+        command = figure.share if options.share else figure.command
+        if figure.name not in chosen or command is None:
+            continue
+        start = time.monotonic()
+        results.append(measure(figure, command))
+        state = "ok    " if results[-1].passed else "FAILED"
+        print(f"gate: {figure.name:13} {state} {results[-1].text}  ({time.monotonic() - start:.0f} s)", flush=True)
+    if not options.share and len(results) == len(FIGURES):
+        page = PAGE.read_text()
+        begin, end = page.index(BEGIN) + len(BEGIN), page.index(END)
+        PAGE.write_text(page[:begin] + table(results) + page[end:])
+    return 0 if results and all(result.passed for result in results) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
