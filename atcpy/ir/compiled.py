@@ -77,12 +77,14 @@ class Port:
 @dataclass(frozen=True, slots=True)
 class MemoryPlan:
     """Bytes of the arena; the lower bound is the largest sum of live blocks over the tasks, and
-    `unshared_bytes` what the values would take without reuse.
+    `unshared_bytes` what the values would take without reuse. `scratch_bytes` is what kernels need besides, for each
+    thread: of the CPU that compiles, so that no package has it.
     """
 
     arena_bytes: int
     lower_bound: int
     unshared_bytes: int
+    scratch_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,11 +107,24 @@ class PackageView:
         weights, plan = len(self.package.weights), self.model.memory
         if self.package.has_unknown_shapes:
             programs = (plan.program for plan in plans_of(self.package.clusters))
-            memory = Memory(self._decode(lambda: largest_arena_bytes(programs)), None, None, weights)
+            memory = Memory(self._decode(lambda: largest_arena_bytes(programs)), None, None, weights, None)
         else:
-            memory = Memory(self.package.arena_bytes, plan.lower_bound, plan.unshared_bytes, weights)
+            scratch = self._scratch_bytes()
+            memory = Memory(self.package.arena_bytes, plan.lower_bound, plan.unshared_bytes, weights, scratch)
         record: Record = to_json(memory)
         return record
+
+    def _scratch_bytes(self) -> int | None:
+        """What kernels need of each thread on this CPU; None for gears, and for a plan that would not run."""
+        package = self.package
+        if package.gears:
+            return None
+        records = b"".join(task.record for task in package.tasks)
+        sizes = [port.nbytes for port in package.inputs], [port.nbytes for port in package.outputs]
+        try:
+            return _kernels.Plan(records, package.weights, package.arena_bytes, *sizes, 1).scratch_bytes()
+        except _kernels.Refused:
+            return None
 
     def _output_names(self) -> list[str]:
         return [info.name for info in self.package.outputs]
@@ -486,6 +499,7 @@ def _memory_lines(content: Record) -> list[str]:
     return [
         arena if content["lower_bound"] is not None else largest_arena(content["arena"]),
         f"weights {content['weights']} bytes",
+        *([] if content["scratch"] is None else [f"scratch {content['scratch']} bytes a thread, on this CPU"]),
         *table(("largest values", "dtype", "stored", "format", "bytes"), rows, right=(4,)),
     ]
 

@@ -83,7 +83,8 @@ def _memory(memory: Memory) -> str:
     if memory.arena is None or memory.unshared is None:
         return f"{largest_arena(memory.arena)} · weights {size(memory.weights)}"
     saved = 100 - round(100 * memory.arena / memory.unshared) if memory.unshared else 0
-    return f"arena {size(memory.arena)} (reuse saves {saved} %) · weights {size(memory.weights)}"
+    scratch = f" · scratch {size(memory.scratch)} a thread" if memory.scratch else ""
+    return f"arena {size(memory.arena)} (reuse saves {saved} %) · weights {size(memory.weights)}{scratch}"
 
 
 def _arena(memory: Memory) -> str:

@@ -74,6 +74,11 @@ class ExecutionPlan:
     world: World
     buffers: tuple[deque[Array], ...] | None = None  # that outputs share with plans for other sizes
 
+    @property
+    def run_bytes(self) -> int:
+        """Memory of one run, beside inputs and outputs: the arena, and the scratch of each thread."""
+        return self.plan.run_bytes()
+
     @cached_property
     def pools(self) -> tuple[BufferPool, ...]:
         """Memory for the outputs, one pool each."""

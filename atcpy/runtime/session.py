@@ -101,7 +101,7 @@ class InferenceSession:
         limit = None if memory_limit is None else MemoryLimit(memory_limit)
         if limit is not None:
             arenas = [gear.arena_bytes for gear in self._package.gears] or [self._package.arena_bytes]
-            limit.check(max(arenas), "the arena")
+            limit.check(max(arenas), "the arena")  # before anything is bound
         self._world = world or SingleRank()
         self._is_agreed = self._world.ranks == 1
         self._model: PackagedModel | None = None
@@ -124,6 +124,9 @@ class InferenceSession:
             self._plan = bind_package(self._package, lambda: self.model.graph, threads=self.threads, world=self._world)
             self._inputs = [NodeArg(p.name, p.shape, _type_name(p.dtype), p.dtype) for p in self._plan.inputs]
             self._outputs = [NodeArg(p.name, p.shape, _type_name(p.dtype), p.dtype) for p in self._plan.outputs]
+        if limit is not None:
+            for plan in self.plans:
+                limit.check(plan.run_bytes, f"a run with {self.threads} threads")
         for index, keys in self._package.map_keys.items():
             key = "string" if keys and isinstance(keys[0], str) else "int64"
             kind = f"seq(map({key},tensor(float)))"

@@ -384,6 +384,8 @@ class PlanTemplate:
     ) -> ExecutionPlan:
         """What C completed, with the tasks of the package."""
         bound, _, _, arena_bytes = completed
+        if self._context.memory_limit is not None:
+            self._context.memory_limit.check(bound.run_bytes(), "a run with inputs of these sizes")
         shared = self.record.tasks, self._segments, self._weights
         ports, world = (inputs, outputs), self._context.world
         return ExecutionPlan(bound, *shared, arena_bytes, *ports, find_nodes, world, buffers=self._buffers)

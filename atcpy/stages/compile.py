@@ -1,6 +1,7 @@
 """Stage 4, compile: kernels, weights, memory and tasks."""
 
 import mmap
+from dataclasses import replace
 
 from atcpy.errors import Unsupported, Where
 from atcpy.ir import CompiledModel, DType, Graph, Port, Task
@@ -23,10 +24,13 @@ def compile_graph(
     _check_types(compiled)
     weights_bytes = max((weight.offset + weight.nbytes for weight in compiled.weights), default=0)
     ports = _nbytes(compiled.inputs) + _nbytes(compiled.outputs)
-    manager.options.limits.memory().check(compiled.memory.arena_bytes + weights_bytes + sum(ports), "running the model")
+    limit = manager.options.limits.memory()
+    needed = compiled.memory.arena_bytes + weights_bytes + sum(ports)
+    limit.check(needed, "running the model")
     manager.deadline.check("compile")
-    _check_tasks(compiled, weights_bytes)
-    return compiled
+    scratch = _check_tasks(compiled, weights_bytes)
+    limit.check(needed + scratch, "running the model, with the scratch of its kernels,")
+    return replace(compiled, memory=replace(compiled.memory, scratch_bytes=scratch))
 
 
 def _nbytes(ports: tuple[Port, ...]) -> list[int]:
@@ -57,13 +61,15 @@ def _where(compiled: CompiledModel, task: Task) -> Where:
     return Where(graph=compiled.graph.name, node=name, op=task.op_type)
 
 
-def _check_tasks(compiled: CompiledModel, weights_bytes: int) -> None:
-    """Every task as the loader will check it, against memory of the right size that is never touched."""
+def _check_tasks(compiled: CompiledModel, weights_bytes: int) -> int:
+    """Every task as the loader will check it, against memory of the right size that is never touched. Returns the bytes
+    of scratch that a thread needs.
+    """
     records = b"".join(pack_compiled_task(task) for task in compiled.tasks)
     weights = memoryview(mmap.mmap(-1, max(weights_bytes, 1)))
     ports = _nbytes(compiled.inputs), _nbytes(compiled.outputs)
     try:
-        _kernels.Plan(records, weights, compiled.memory.arena_bytes, *ports, 1)
+        return _kernels.Plan(records, weights, compiled.memory.arena_bytes, *ports, 1).scratch_bytes()
     except _kernels.Refused as refused:
         reason, number = refused.args
         where = _where(compiled, compiled.tasks[number])

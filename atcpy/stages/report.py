@@ -34,14 +34,16 @@ class PortInfo:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Sizes in bytes: the arena, its lower bound, its size without reuse, and the weights. Where shapes are unknown,
-    the arena is the largest of the plans, or None if runs place the blocks, and the bounds are None.
+    """Sizes in bytes: the arena, its lower bound, its size without reuse, the weights, and the scratch of kernels, for
+    each thread and this CPU. Where shapes are unknown, the arena is the largest of the plans, or None if runs place
+    the blocks, and the bounds and the scratch are None.
     """
 
     arena: int | None
     lower_bound: int | None
     unshared: int | None
     weights: int
+    scratch: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,9 +143,10 @@ def memory_of(compiled: CompiledModel) -> Memory:
     """Return the sizes of a model's memory."""
     if compiled.has_unknown_shapes:
         arena = largest_arena_bytes(plan.program for plan in plans_of(compiled.clusters))
-        return Memory(arena, None, None, _weights_bytes(compiled))
+        return Memory(arena, None, None, _weights_bytes(compiled), None)
     memory = compiled.memory
-    return Memory(memory.arena_bytes, memory.lower_bound, memory.unshared_bytes, _weights_bytes(compiled))
+    weights = _weights_bytes(compiled)
+    return Memory(memory.arena_bytes, memory.lower_bound, memory.unshared_bytes, weights, memory.scratch_bytes)
 
 
 def _weights_bytes(compiled: CompiledModel) -> int:

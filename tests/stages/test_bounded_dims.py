@@ -161,7 +161,10 @@ def test_bounds_that_are_not_planned_for_keep_the_memory_limit() -> None:
 
 def test_open_dims_have_no_largest_arena() -> None:
     planned = compiled(ATTENTION, "x:1~8,-1,64", memory_limit="16K")
-    session = InferenceSession(writer.to_bytes(planned), threads=1, memory_limit=1)
+    session = InferenceSession(writer.to_bytes(planned), threads=1, memory_limit=1 << 20)
+    assert session.run(None, {"x": np.zeros((2, 3, 64), np.float32)})[0].shape == (2, 3, 64)
+    with pytest.raises(ResourceLimit, match="a run with inputs of these sizes needs"):
+        session.run(None, {"x": np.zeros((2, 4000, 64), np.float32)})
     assert session.run(None, {"x": np.zeros((2, 3, 64), np.float32)})[0].shape == (2, 3, 64)
 
 

@@ -229,6 +229,20 @@ static void plan_dealloc(PyObject *object)
     Py_DECREF(type);
 }
 
+static PyObject *plan_scratch_bytes(PyObject *object, PyObject *unused)
+{
+    (void)unused;
+    return PyLong_FromLongLong(((struct plan_object *)object)->plan->scratch_bytes);
+}
+
+static PyObject *plan_run_bytes(PyObject *object, PyObject *unused)
+{
+    (void)unused;
+    const struct atc_plan *plan = ((struct plan_object *)object)->plan;
+    return PyLong_FromLongLong(
+        atc_add(plan->arena_bytes, atc_mul(plan->scratch_bytes, plan->threads)));
+}
+
 static PyObject *plan_rows(PyObject *object, PyObject *unused)
 {
     (void)unused;
@@ -797,6 +811,9 @@ static PyObject *maps_of_rows(PyObject *module, PyObject *args)
 
 static PyMethodDef plan_methods[] = {
     {"rows", plan_rows, METH_NOARGS, "The row bound to each task; None for the host's."},
+    {"scratch_bytes", plan_scratch_bytes, METH_NOARGS,
+     "What kernels need of each thread, beside the arena, on this CPU."},
+    {"run_bytes", plan_run_bytes, METH_NOARGS, "The arena, and the scratch of all threads."},
     {"start", plan_start, METH_VARARGS, "Binds input and output buffers for one run."},
     {NULL, NULL, 0, NULL},
 };
