@@ -11,9 +11,8 @@ import pytest
 import atcpy
 from atcpy.errors import AtcError
 from atcpy.om.container import Partition
-from tests.e2e.test_package_mutants import _mutate
 from tests.effort import trials
-from tests.om.mutator import mutate_message
+from tests.om.mutator import mutate_message, mutate_partition
 from tests.ops.custom.models import ONE_NODE, double, model, module
 
 # `forward` believes its types, as users' code does.
@@ -28,7 +27,7 @@ def test_mutants_are_run_or_refused(tmp_path: Path, partition: Partition) -> Non
     rng = random.Random(11)
     seen = set()
     for _ in range(trials(300)):
-        mutant = _mutate(whole, partition, lambda message: mutate_message(message, rng))
+        mutant = mutate_partition(whole, partition, lambda message: mutate_message(message, rng))
         try:
             session = atcpy.InferenceSession(mutant, threads=1)
             session.run(None, {port.name: np.zeros((2, 3), np.float32) for port in session.get_inputs()})

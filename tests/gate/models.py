@@ -26,9 +26,11 @@ GROUPS: dict[str, Callable[[], Iterable[Case]]] = {
 }
 
 
-def faults_of(cases: Sequence[Case]) -> Iterator[tuple[str, Fault, str]]:
-    """Yield what is wrong with how cases end: the case, the figure it counts for, and the text."""
-    for case, verdict in call_each(judge, cases, seconds=SECONDS):
+def faults_of(cases: Sequence[Case], *, seconds: float = SECONDS) -> Iterator[tuple[str, Fault, str]]:
+    """Yield what is wrong with how cases end: the case, the figure it counts for, and the text. What takes longer than
+    `seconds` hangs.
+    """
+    for case, verdict in call_each(judge, cases, seconds=seconds):
         if isinstance(verdict, Lost):
             yield case.name, Fault(verdict.value), ""
         else:
