@@ -19,7 +19,7 @@ from onnx.reference import ReferenceEvaluator
 
 from tests.conformance.cases import SLOW_MODULES, load_cases
 from tests.gate.cases import INVALID, REFUSED, Case, onnx_case
-from tests.gate.workers import call_each
+from tests.gate.workers import Lost, call_each
 from tests.ort import open_ort
 
 _A = AttributeProto
@@ -234,7 +234,7 @@ RIGHT = frozenset(
     {
         "Bernoulli: input 0 of one dim less", "Bernoulli: seed = -1.0", "ConvTranspose: output_padding = [1]",
         "ConvTranspose: output_shape = [1, 1, 1]", "LRN: input 0 of one dim more", "LRN: input 0 of one dim less",
-        "Squeeze: input 1 of one dim less", f"TfIdfVectorizer: max_skip_count = {2**62}",
+        "Squeeze: input 1 of one dim less",
         "TopK: input 1 of one dim less", "TreeEnsemble: input 0 of one dim less",
         "TreeEnsemble: nodes_falseleafs = [0, 0, 0]",
     }
@@ -258,7 +258,9 @@ def makes_sense(item: Doubtful) -> bool:
 
 
 def cases_without_sense(items: Sequence[Doubtful]) -> Iterator[Case]:
-    """The nodes that neither runs. What depends on operands may be found when it runs."""
+    """The nodes that neither runs; one that takes too long may be right. What depends on operands may be found when it
+    runs.
+    """
     for item, result in call_each(makes_sense, items, seconds=10):
-        if result is not True and item.name not in RIGHT:
+        if result in (False, Lost.CRASH) and item.name not in RIGHT:
             yield onnx_case(item.name, lambda model=item.model: model, REFUSED, item.feeds)  # type: ignore[misc]

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from atcpy.errors import ModelInvalid
 from atcpy.ir import DType, Engine, Node, Reject, TensorDesc, Value
-from atcpy.ir.shape import Dim, Shape, StaticShape
+from atcpy.ir.shape import Dim, Shape, StaticShape, format_shape
 from atcpy.ir.symbolic import agree
 from atcpy.ops.core.axes import unnamed_dim
 from atcpy.ops.core.opdef import KernelCall, Known, OpDef, ParamValue, register_operator
@@ -73,6 +73,10 @@ def _check_heads(node: Node) -> None:
             if width % heads:
                 raise ModelInvalid("EZ8888", where=node, what=f"{attr} = {heads} does not divide {width}")
             sizes.append(width // heads)
+    k, v = (node.operand(index).desc.shape for index in (1, 2))
+    assert k is not None and v is not None
+    if len(k) != len(v) or (isinstance(k[-2], int) and isinstance(v[-2], int) and k[-2] != v[-2]):
+        raise ModelInvalid("EZ8888", where=node, what=f"keys {format_shape(k)} and values {format_shape(v)}")
     if sizes and sizes[0] != sizes[-1]:
         what = f"heads of queries and keys have {sizes[0]} and {sizes[-1]} elements"
         raise ModelInvalid("EZ8888", where=node, what=what)

@@ -71,11 +71,11 @@ def result_sizes(node: Node, spatial: Shape, kernel: StaticShape) -> tuple[Dim, 
     """Sizes of the result's spatial dims."""
     rank = len(kernel)
     stated, extra = node.ints_attr("output_shape"), _output_padding(node, rank)
+    window = _plain_window(node, kernel, spatial)
     if stated:
         if len(stated) not in (rank, rank + 2) or any(value < 1 for value in stated):
             raise ModelInvalid("E13014", where=node, what=f"output_shape = {list(stated)}, needs {rank} above 0")
         return stated[-rank:]  # some exporters write batch and channels before them
-    window = _plain_window(node, kernel, spatial)
     same = not _pads_are_written(node)
     sizes: list[Dim] = []
     for axis, size in enumerate(spatial):

@@ -29,7 +29,18 @@ from atcpy.ops.core.opdef import KernelCall, Known, Layout, OpDef, ParamValue, P
 from atcpy.ops.core.reference import evaluate_by_onnx, infer_by_onnx, known_constant
 from atcpy.ops.core.shape_values import integers
 from atcpy.ops.core.strided import item_bytes, supports_movement
-from atcpy.ops.image.interpolate import COORDINATES, MODES, OUTSIDE, TENSORFLOW, Axis, Kind, Table, pairs_of, table_of
+from atcpy.ops.image.interpolate import (
+    COORDINATES,
+    MODES,
+    OUTSIDE,
+    ROUNDINGS,
+    TENSORFLOW,
+    Axis,
+    Kind,
+    Table,
+    pairs_of,
+    table_of,
+)
 
 ROI, SCALES, SIZES = 1, 2, 3
 ITEMS = frozenset({1, 2, 4, 8})
@@ -79,10 +90,12 @@ def infer_resize(node: Node, known: Known) -> Sequence[TensorDesc]:
     x = node.operand(0).desc
     if x.shape is None:
         return infer_by_onnx(node, known)
-    if _kind(node).mode not in MODES:
-        raise ModelInvalid(
-            "E13014", where=node, what=f"mode = {_kind(node).mode!r} is none of {', '.join(sorted(MODES))}"
-        )
+    kind = _kind(node)
+    for name, value, possible in (("mode", kind.mode, MODES), ("nearest_mode", kind.rounding, ROUNDINGS)):
+        if value not in possible:
+            raise ModelInvalid(
+                "E13014", where=node, what=f"{name} = {value!r} is none of {', '.join(sorted(possible))}"
+            )
     if _policy(node) != "stretch":
         return _infer_with_aspect_ratio(node, known)
     rank = len(x.shape)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -96,6 +96,18 @@ def evaluate_gather(node: Node, arrays: Sequence[Array | None]) -> Sequence[Arra
     return [np.take(x, indices, node.int_attr("axis", 0))]
 
 
+def shapes_of_gather_nd(node: Node) -> Mapping[int, str]:
+    """The batches of the indices are those of the data."""
+    shapes, batches = [node.operand(index).desc.shape for index in (0, 1)], node.int_attr("batch_dims", 0)
+    if any(shape is None or not 0 <= batches <= len(shape) for shape in shapes):
+        return {}
+    names = [f"d{axis}" for axis in range(batches)]
+    return {
+        index: " ".join([*names, *(f"{'xi'[index]}{axis}" for axis in range(batches, len(shape or ())))])
+        for index, shape in enumerate(shapes)
+    }
+
+
 def supports_gather_nd(node: Node) -> Iterable[Reject]:
     """Known shapes; an index of at most 8 numbers."""
     yield from supports_gather(node)
@@ -132,6 +144,7 @@ register_operator(
 register_operator(
     OpDef(
         name="GatherND",
+        operand_shapes=shapes_of_gather_nd,
         ge_type="GatherNd",
         engines={Engine.AICPU: supports_gather_nd},
         lower=lower_gather_nd,

@@ -188,7 +188,7 @@ CHANGES: list[tuple[str, str, str, str]] = [
         ("float[1,2,3,8] x, float[1,3,4] c, float[1,3,4] s", "RotaryEmbedding(x, c, s)",
          {"4] c": "5] c", "4] s": "3] s", "(x": "<rotary_embedding_dim = -2>(x"}),
         ("float[1,2,3,8] q, float[1,2,5,8] k, float[1,2,5,4] v", "Attention(q, k, v)",
-         {"8] q": "6] q", "8] k": "9] k"}),
+         {"8] q": "6] q", "8] k": "9] k", "5,4] v": "6,4] v", "[1,2,5,4] v": "[1,2,1,5,4] v"}),
         ("float[3,4] x, int64[2,4] i, float[2,4] u", "ScatterElements(x, i, u)",
          {"[2,4] i": "[4] i", "[2,4] u": "[1,4] u", "[3,4] x": "[1,3,4] x"}),
         ("float[3,4] x, int64[2,1] i, float[2,4] u", "ScatterND(x, i, u)",
@@ -207,7 +207,10 @@ CHANGES: list[tuple[str, str, str, str]] = [
         ("float[2,3] x, float8e8m0 s", "CastLike(x, s)", {"(x": '<round_mode = "away">(x'}),
         ("float[4,1,2] x, float[1,6,2] w, float[1,6,6] r", "RNN<hidden_size = 6>(x, w, r)",
          {"<hidden_size = 6": "<hidden_size = 6, activation_alpha = [0.1, 0.2]"}),
-        ("float[1,1] x", "Resize(x, , s)", {"(x": '<mode = "spline">(x'}),
+        ("float[1,1] x", "Resize(x, , s)", {"(x": '<mode = "spline">(x', "(x,": '<nearest_mode = "away">(x,'}),
+        ("float[2,3,4] x, int64[2,1] i", "GatherND<batch_dims = 1>(x, i)", {"[2,1] i": "[3,1] i"}),
+        ("float[1,1,4,4] x, float[1,1,2,2] w", "ConvTranspose<output_shape = [5, 5]>(x, w)",
+         {"<": "<strides = [0, 0], ", "<output": "<dilations = [1], output"}),
     )
     for old, new in changes.items()
 ]  # fmt: skip
