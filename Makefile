@@ -7,6 +7,7 @@ BENCH_MODELS ?= resnet50 mobilenet_v2 unet256_half
 LEVEL_MODELS ?= models/digits/digits.onnx $(wildcard models/generated/*.onnx)
 TSAN   := build/tsan
 FUZZ_RUNS ?= 100000
+FUZZ_SECONDS ?= 60
 FUZZ_GRAPHS ?= 5000
 FUZZ_MUTANTS ?= 2000
 FUZZ_SEED ?= 1
@@ -29,7 +30,7 @@ SUFFIX  = $(shell $(PY) -c 'import sysconfig; print(sysconfig.get_config_var("EX
 export PYTHONPATH := $(CURDIR)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv build fmt fmt-check lint type test test-all test-shuffled mutants golden conformance levels e2e bench models demo docs proto asan tsan fuzz fuzz-graphs fuzz-passes fuzz-tensorflow fuzz-short gate gate-share isas dist python313 ci clean
+.PHONY: help venv build fmt fmt-check lint type test test-all test-shuffled mutants golden conformance levels e2e bench models demo docs proto asan tsan fuzz fuzz-kernels planted fuzz-graphs fuzz-passes fuzz-tensorflow fuzz-short gate gate-share isas dist python313 ci clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
@@ -44,7 +45,7 @@ $(STAMP): pyproject.toml
 	@touch $@
 
 $(BUILD)/build.ninja: | $(STAMP)
-	$(MESON) setup $(BUILD) -Dwerror=true
+	$(MESON) setup $(BUILD) -Ddriver=fuzz -Dwerror=true
 
 build: $(BUILD)/build.ninja ## compile the C extension in place (release, warnings are errors)
 	@$(NINJA) -C $(BUILD) -j $(JOBS) --quiet
@@ -114,7 +115,7 @@ proto: ## rewrite *_pb2.py and their stubs from the .proto files
 ASAN_TESTS ?= tests/kernels tests/ops
 AVX512 := $(if $(shell grep -m1 -ow avx512f /proc/cpuinfo),true,false)
 $(ASAN)/build.ninja: | $(STAMP)
-	$(MESON) setup $(ASAN) -Davx512=$(AVX512) --buildtype=debugoptimized -Db_sanitize=address,undefined -Db_lundef=false -Ddriver=fuzz_plan -Dwerror=true
+	$(MESON) setup $(ASAN) -Davx512=$(AVX512) --buildtype=debugoptimized -Db_sanitize=address,undefined -Db_lundef=false -Ddriver=fuzz -Dwerror=true
 
 # A tree of links to the Python files beside the sanitized extension: the release build stays as it is.
 # libstdc++ is loaded with the sanitizer, or no other extension (onnx) could throw.
@@ -132,11 +133,27 @@ tsan: $(TSAN)/build.ninja ## the worker pool under ThreadSanitizer, without Pyth
 	@$(NINJA) -C $(TSAN) -j $(JOBS) --quiet tests/csrc/threads
 	TSAN_OPTIONS=halt_on_error=1:die_after_fork=0 $(TSAN)/tests/csrc/threads
 
-fuzz: build $(ASAN)/build.ninja ## task records, random and mutated real ones, and symbolic plans, through the loader and the kernels; FUZZ_RUNS=N FUZZ_SEED=S FUZZ_MODELS="…"
-	@$(NINJA) -C $(ASAN) -j $(JOBS) --quiet
-	$(PY) tests/csrc/seed_records.py $(ASAN)/records.bin $(FUZZ_MODELS)
+FUZZERS := $(addprefix tests/csrc/fuzz_,kernels plan symbolic)
+fuzz: build $(ASAN)/build.ninja ## kernel launches, task records and symbolic plans, changed at random, through checkers, kernels and loader; FUZZ_RUNS=N FUZZ_SEED=S FUZZ_MODELS="…"
+	@$(NINJA) -C $(ASAN) -j $(JOBS) --quiet $(FUZZERS)
+	$(PY) tests/csrc/seed_records.py $(ASAN)/launches.bin $(FUZZ_MODELS)
 	$(ASAN)/tests/csrc/fuzz_symbolic -runs=$(FUZZ_RUNS) -seed=$(FUZZ_SEED)
-	$(ASAN)/tests/csrc/fuzz_plan -records=$(ASAN)/records.bin -runs=$(FUZZ_RUNS) -seed=$(FUZZ_SEED) -keep=$(ASAN)/input.bin
+	$(ASAN)/tests/csrc/fuzz_plan -records=$(ASAN)/launches.bin -runs=$(FUZZ_RUNS) -seed=$(FUZZ_SEED) -keep=$(ASAN)/records.bin
+	$(ASAN)/tests/csrc/fuzz_kernels -records=$(ASAN)/launches.bin -runs=$(FUZZ_RUNS) -seed=$(FUZZ_SEED) -keep=$(ASAN)/launch.bin
+
+fuzz-kernels: $(BUILD)/fuzz_kernels ## kernel launches alone, without sanitizers: several times as many; FUZZ_SECONDS=N FUZZ_SEED=S
+	$< -records=$(BUILD)/launches.bin -seconds=$(FUZZ_SECONDS) -seed=$(FUZZ_SEED) -keep=$(BUILD)/launch.bin
+
+planted: $(BUILD)/fuzz_kernels ## plant bugs in checkers and kernels, one at a time: fuzz_kernels must find each; PLANTED="--share 4"
+	$(PY) -m tests.fuzz.planted $(PLANTED)
+
+# Built beside the extension, whose kernels it links.
+.PHONY: $(BUILD)/fuzz_kernels
+$(BUILD)/fuzz_kernels: build
+	@$(MESON) configure $(BUILD) -Ddriver=fuzz
+	@$(NINJA) -C $(BUILD) -j $(JOBS) --quiet tests/csrc/fuzz_kernels
+	@ln -sf tests/csrc/fuzz_kernels $@
+	@$(PY) tests/csrc/seed_records.py $(BUILD)/launches.bin
 
 fuzz-graphs: build ## random graphs of all types against float64; FUZZ_GRAPHS=N FUZZ_SEED=S
 	$(PY) -W ignore -m tests.fuzz.graphs --count $(FUZZ_GRAPHS) --seed $(FUZZ_SEED)
@@ -182,10 +199,11 @@ python313: ## the quick tests on Python 3.13, where it is
 # Checks that leave a core idle run beside each other. Then one after the other; test-all comes last: its summary is what
 # a reader of the log looks for. The list of what must pass is atcpy's; the other engines are run for the page.
 CI_CHECKS := fmt-check lint type tsan dist
-CI_STEPS := asan conformance e2e isas fuzz-short gate-share python313
+CI_STEPS := asan conformance e2e isas fuzz-short planted gate-share python313
 ci: export ENGINES := atcpy
 # Ops of ONNX Runtime become others, whose kernels the other folders test; test-all runs them once.
 ci: export ASAN_TESTS := tests/kernels tests/ops --ignore=tests/ops/contrib
+ci: export PLANTED := --share 3
 ci: export DIST_ARGS := -Csetup-args=-Doptimization=0  # what is packed is tried here, not how fast it is
 ci: build ## what .ci/run runs: each step once, with its seconds
 	@start=$$(date +%s); $(MAKE) --no-print-directory -j 2 --output-sync $(CI_CHECKS) || exit 1; \

@@ -1,17 +1,18 @@
-/* Fuzz target: any task records are refused, or run inside their memory.
+/* Fuzz target: any list of task records is refused, or runs inside its arena.
  *
- *     fuzz_plan [-runs=N] [-seed=S] [-keep=FILE] [-records=FILE] | fuzz_plan FILE...
+ *     fuzz_plan [-runs=N] [-seed=S] [-keep=FILE] -records=FILE | fuzz_plan FILE...
  *
  * LLVMFuzzerTestOneInput fits libFuzzer. Where only gcc is there, main() is a loop of its own: it
- * makes records of each kernel family, changes them, and keeps those that reach new edges, which
- * -fsanitize-coverage=trace-pc counts. The input at work lies in FILE, so that it outlives a crash.
- * With -records it also starts from the records of real models (seed_records.py), whose operands
- * get an arena of just the size that they reach into.
+ * puts the records of launches (seed_records.py) behind each other, changes their headers, operands
+ * and control flow, and keeps those that reach new edges, which -fsanitize-coverage=trace-pc
+ * counts. What arguments may do is the subject of fuzz_kernels. The input at work lies in FILE, so
+ * that it outlives a crash. Operands get an arena of just the size that they reach into.
  */
 #include "core/clock.h"
 #include "core/control.h"
 #include "core/cpu.h"
 #include "core/plan.h"
+#include "fuzz.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -31,7 +32,6 @@ enum {
     MAX_ARENA = 1 << 18,
     MAX_SECONDS =
         60, /* for work that the families call small, sanitizers and a busy machine included */
-    EDGES = 1 << 16,
     MAX_RUN_NS = 50000000, /* an operand may hold any trip count: what goes on is ended */
 };
 
@@ -147,42 +147,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 
 #ifndef USE_LIBFUZZER
 
-static uint8_t hit[EDGES];
-static int64_t edges, fresh;
+static struct fuzz_launch *seeds;
+static size_t n_seeds;
 
-void __sanitizer_cov_trace_pc(void);
-
-__attribute__((no_sanitize_coverage, no_sanitize("address", "undefined"))) void
-__sanitizer_cov_trace_pc(void)
-{
-    static uintptr_t before;
-    const uintptr_t here = (uintptr_t)__builtin_return_address(0);
-    const uintptr_t edge = ((here >> 2) ^ (before << 1) ^ (here >> 17)) % EDGES;
-    before = here >> 2;
-    if (!hit[edge]) {
-        hit[edge] = 1;
-        edges++;
-        fresh++;
-    }
-}
-
-static uint64_t state = 1;
-
-static uint64_t any(uint64_t below)
-{
-    state ^= state << 13;
-    state ^= state >> 7;
-    state ^= state << 17;
-    return state % below;
-}
-
-/* Sizes as models have them, and those that overflow: 4194305 · 4194305 · 211106198978564 wraps. */
+/* Numbers of tasks and iterations, and those that overflow. */
 static int64_t a_size(void)
 {
-    static const int64_t odd[] = {
-        0,         -1,      INT64_MIN,      INT64_MAX, 1LL << 31, 1 << 16, (1LL << 31) - 1,
-        1LL << 47, 4194305, 211106198978564};
-    return any(8) == 0 ? odd[any(sizeof odd / sizeof odd[0])] : (int64_t)any(any(4) == 0 ? 65 : 9);
+    static const int64_t odd[] = {-1,      INT64_MIN,       INT64_MAX, 1LL << 31,
+                                  1 << 16, (1LL << 31) - 1, 1LL << 47, 4194305};
+    return fuzz_any(8) == 0 ? odd[fuzz_any(sizeof odd / sizeof odd[0])] : (int64_t)fuzz_any(9);
 }
 
 static void fill_slot(struct atc_slot *slot, bool is_dst)
@@ -190,105 +163,60 @@ static void fill_slot(struct atc_slot *slot, bool is_dst)
     static const uint8_t dtypes[] = {DTYPE_F32,  DTYPE_F32, DTYPE_F32, DTYPE_I64, DTYPE_I32,
                                      DTYPE_BOOL, DTYPE_U8,  DTYPE_I8,  DTYPE_F16, DTYPE_F64};
     memset(slot, 0, sizeof *slot);
-    slot->region = (uint8_t)(is_dst ? (any(4) ? REGION_ARENA : REGION_OUTPUT) : 1 + any(3));
-    slot->dtype = dtypes[any(any(2) ? 3 : sizeof dtypes)];
+    slot->region =
+        (uint8_t)(is_dst ? (fuzz_any(4) ? REGION_ARENA : REGION_OUTPUT) : 1 + fuzz_any(3));
+    slot->dtype = dtypes[fuzz_any(fuzz_any(2) ? 3 : sizeof dtypes)];
     const uint64_t room = slot->region == REGION_ARENA     ? ARENA
                           : slot->region == REGION_WEIGHTS ? WEIGHTS
                                                            : PORT;
-    slot->offset = any(2) ? 0 : 4 * any(room / 4 + 1);
-    slot->bytes = any(16) ? room - slot->offset : 4 * any(room / 2);
+    slot->offset = fuzz_any(2) ? 0 : 4 * fuzz_any(room / 4 + 1);
+    slot->bytes = fuzz_any(16) ? room - slot->offset : 4 * fuzz_any(room / 2);
     if (slot->region == REGION_INPUT || slot->region == REGION_OUTPUT)
-        slot->index = (uint16_t)any(2);
+        slot->index = (uint16_t)fuzz_any(2);
 }
 
-/* Few different values in one record: sizes that belong together are then often equal. */
-static void fill_params(struct atc_task *task, const struct kernel_family *family)
+static struct atc_task a_task(void)
 {
-    const int64_t palette[] = {1, 1, any(2) ? 0 : 1, any(4) ? 1 + (int64_t)any(9) : a_size()};
-    size_t at = 0;
-    for (const struct param_field *field = family->fields; field->name; field++) {
-        for (int i = 0; i < field->count && at + 8 <= ATC_PARAM_BYTES; i++, at += 8) {
-            const int64_t whole = any(16) ? palette[any(4)] : a_size();
-            const double real = (double)whole / 4;
-            memcpy(task->params + at, field->is_float ? (const void *)&real : (const void *)&whole,
-                   8);
-        }
+    static const char *const control[] = {"if", "loop"};
+    for (int tries = 0; fuzz_any(3) == 0 && tries < 64; tries++) { /* few seeds are control flow */
+        const struct fuzz_launch *seed = seeds + fuzz_any(n_seeds);
+        if (strcmp(seed->task.family, control[fuzz_any(2)]) == 0)
+            return seed->task;
     }
+    return seeds[fuzz_any(n_seeds)].task;
 }
 
-static struct atc_task *real_records;
-static size_t n_real_records;
-
-static void make_task(struct atc_task *task)
-{
-    if (n_real_records > 0 && any(2)) {
-        *task = real_records[any(n_real_records)];
-        return;
-    }
-    memset(task, 0, sizeof *task);
-    const struct kernel_family *family = kernel_table[any((uint64_t)kernel_table_rows)].family;
-    memcpy(task->family, family->name, strlen(family->name));
-    task->n_src = (uint8_t)(1 + any(4));
-    task->n_dst = (uint8_t)(any(8) ? 1 : any(3));
-    for (int i = 0; i < task->n_src + task->n_dst; i++)
-        fill_slot(task->slots + i, i >= task->n_src);
-    fill_params(task, family);
-}
-
-/* Moves an argument to a value near it, or to that of another: what a checker's comparisons are
- * about. */
-static void nudge(struct atc_task *task)
-{
-    const size_t place = any(ATC_PARAM_BYTES / 8), other = any(ATC_PARAM_BYTES / 8);
-    int64_t value, neighbour;
-    memcpy(&value, task->params + 8 * place, 8);
-    memcpy(&neighbour, task->params + 8 * other, 8);
-    if (value > INT32_MAX || value < INT32_MIN)
-        return;
-    const int64_t near[] = {value + 1, value - 1, value * 2, value / 2, -value, neighbour};
-    value = near[any(sizeof near / sizeof near[0])];
-    memcpy(task->params + 8 * place, &value, 8);
-}
-
-/* One change: a field of the record by its meaning, or any bytes. */
+/* One change: a field of the record by its meaning, or any byte. */
 static void change(uint8_t *bytes, size_t size)
 {
     struct atc_task task;
-    const size_t number = any(size / ATC_TASK_BYTES);
+    const size_t number = fuzz_any(size / ATC_TASK_BYTES);
     memcpy(&task, bytes + number * ATC_TASK_BYTES, sizeof task);
-    const struct kernel_family *family = NULL;
-    switch (any(9)) {
+    const int64_t value = a_size();
+    switch (fuzz_any(8)) {
     case 0:
-        make_task(&task);
+        task = a_task();
         break;
     case 1:
     case 2:
-        fill_slot(task.slots + any(ATC_MAX_SLOTS), any(2));
+        fill_slot(task.slots + fuzz_any(ATC_MAX_SLOTS), fuzz_any(2));
         break;
     case 3:
-        task.n_src = (uint8_t)any(any(2) ? 5 : 256);
+        task.n_src = (uint8_t)fuzz_any(fuzz_any(2) ? 5 : 256);
         break;
     case 4:
-        task.slots[any(ATC_MAX_SLOTS)].bytes = (uint64_t)a_size() * 4;
+        task.slots[fuzz_any(ATC_MAX_SLOTS)].bytes = (uint64_t)value * 4;
         break;
     case 5:
-        bytes[any(size)] = (uint8_t)any(256);
-        return;
-    case 6:
-        nudge(&task);
+        task.event_wait = (uint32_t)fuzz_any(3);
+        task.event_record = (uint32_t)fuzz_any(3);
+        break;
+    case 6: /* of control flow: how many tasks, how often */
+        memcpy(task.params + 8 * fuzz_any(2), &value, sizeof value);
         break;
     default:
-        if (memchr(task.family, 0, sizeof task.family) != NULL) {
-            const struct kernel_row *rows = atc_find_rows(task.family);
-            family = rows == NULL ? NULL : rows->family;
-        }
-        if (family == NULL || family->fields[0].name == NULL)
-            return;
-        const int64_t value = a_size();
-        size_t used = 0;
-        for (const struct param_field *field = family->fields; field->name; field++)
-            used += (size_t)field->count;
-        memcpy(task.params + 8 * any(any(64) ? used : ATC_PARAM_BYTES / 8), &value, 8);
+        bytes[fuzz_any(size)] = (uint8_t)fuzz_any(256);
+        return;
     }
     memcpy(bytes + number * ATC_TASK_BYTES, &task, sizeof task);
 }
@@ -300,13 +228,13 @@ struct input {
 
 static void keep(struct input *corpus, int64_t *count, const uint8_t *bytes, size_t size)
 {
-    struct input *place = corpus + (*count < MAX_CORPUS ? (*count)++ : (int64_t)any(MAX_CORPUS));
-    free(place->bytes);
-    place->bytes = malloc(size);
-    place->size = size;
-    if (place->bytes == NULL)
+    struct input *to = corpus + (*count < MAX_CORPUS ? (*count)++ : (int64_t)fuzz_any(MAX_CORPUS));
+    free(to->bytes);
+    to->bytes = malloc(size);
+    to->size = size;
+    if (to->bytes == NULL)
         exit(2);
-    memcpy(place->bytes, bytes, size);
+    memcpy(to->bytes, bytes, size);
 }
 
 static uint8_t *mapped(const char *path)
@@ -329,56 +257,42 @@ static void loop(int64_t runs, const char *path)
     int64_t count = 0;
     uint8_t *bytes = mapped(path);
     for (int64_t i = 0; i < runs; i++) {
-        size_t size = (1 + any(MAX_TASKS)) * ATC_TASK_BYTES;
-        if (count > 0 && any(8) != 0) {
-            const struct input *old = corpus + any((uint64_t)count);
+        size_t size = (1 + fuzz_any(MAX_TASKS)) * ATC_TASK_BYTES;
+        if (count > 0 && fuzz_any(8) != 0) {
+            const struct input *old = corpus + fuzz_any((uint64_t)count);
             size = old->size;
             memcpy(bytes, old->bytes, size);
-            for (uint64_t changes = 1 + any(4); changes > 0; changes--)
+            for (uint64_t changes = 1 + fuzz_any(4); changes > 0; changes--)
                 change(bytes, size);
         } else {
             for (size_t at = 0; at < size; at += ATC_TASK_BYTES) {
-                struct atc_task task;
-                make_task(&task);
+                const struct atc_task task = a_task();
                 memcpy(bytes + at, &task, sizeof task);
             }
         }
-        fresh = 0;
-        LLVMFuzzerTestOneInput(bytes, any(64) ? size : any(size));
-        if (fresh > 0)
+        LLVMFuzzerTestOneInput(bytes, fuzz_any(64) ? size : fuzz_any(size));
+        if (fuzz_found_edges())
             keep(corpus, &count, bytes, size);
     }
     printf("%lld inputs: %lld plans accepted, %lld run; %lld edges, %lld inputs kept; 0 findings\n",
-           (long long)runs, (long long)accepted, (long long)ran, (long long)edges,
+           (long long)runs, (long long)accepted, (long long)ran, (long long)fuzz_edges,
            (long long)count);
     for (int64_t i = 0; i < count; i++)
         free(corpus[i].bytes);
     munmap(bytes, MAX_BYTES);
 }
 
-static void read_records(const char *path)
+static void read_seeds(const char *path)
 {
-    FILE *file = fopen(path, "rb");
-    if (file == NULL || fseek(file, 0, SEEK_END) != 0) {
-        perror(path);
-        exit(2);
-    }
-    const long size = ftell(file);
-    rewind(file);
-    n_real_records = size > 0 ? (size_t)size / ATC_TASK_BYTES : 0;
-    real_records = calloc(n_real_records + 1, sizeof *real_records);
-    if (real_records == NULL ||
-        fread(real_records, ATC_TASK_BYTES, n_real_records, file) != n_real_records)
-        exit(2);
-    fclose(file);
+    seeds = fuzz_read(path, &n_seeds);
     int64_t taken = 0;
-    for (size_t i = 0; i < n_real_records; i++) {
+    for (size_t i = 0; i < n_seeds; i++) {
         const int64_t before = accepted;
-        LLVMFuzzerTestOneInput((const uint8_t *)(real_records + i), ATC_TASK_BYTES);
+        LLVMFuzzerTestOneInput((const uint8_t *)&seeds[i].task, ATC_TASK_BYTES);
         taken += accepted > before;
     }
-    printf("%zu records of real models, %lld accepted\n", n_real_records, (long long)taken);
-    if (taken * 2 < (int64_t)n_real_records)
+    printf("%zu launches, %lld accepted\n", n_seeds, (long long)taken);
+    if (n_seeds == 0 || taken * 2 < (int64_t)n_seeds)
         exit(3); /* the seeds do not fit this driver any more */
 }
 
@@ -405,19 +319,23 @@ int main(int argc, char **argv)
         if (strncmp(argv[i], "-runs=", 6) == 0)
             runs = atoll(argv[i] + 6);
         else if (strncmp(argv[i], "-seed=", 6) == 0)
-            state = strtoull(argv[i] + 6, NULL, 10) * 2 + 1;
+            fuzz_seed(strtoull(argv[i] + 6, NULL, 10));
         else if (strncmp(argv[i], "-keep=", 6) == 0)
             path = argv[i] + 6;
         else if (strncmp(argv[i], "-records=", 9) == 0)
-            read_records(argv[i] + 9);
+            read_seeds(argv[i] + 9);
         else {
             replay(argv[i]);
             files = true;
         }
     }
+    if (!files && seeds == NULL) {
+        fputs("fuzz_plan needs -records=FILE\n", stderr);
+        return 2;
+    }
     if (!files)
         loop(runs, path);
-    free(real_records);
+    free(seeds);
     return 0;
 }
 

@@ -12,6 +12,7 @@
 #include "core/placement.h"
 #include "core/program.h"
 #include "core/symbolic.h"
+#include "fuzz.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,15 +29,6 @@ enum {
 };
 
 static int64_t loaded, instances, ran;
-static uint64_t state = 1;
-
-static uint64_t any(uint64_t below)
-{
-    state ^= state << 13;
-    state ^= state >> 7;
-    state ^= state << 17;
-    return state % below;
-}
 
 static void *room(size_t bytes)
 {
@@ -58,7 +50,7 @@ static int64_t a_value(void)
                                    INT64_C(1) << 45,
                                    4194305,
                                    1 << 30};
-    return any(4) == 0 ? wild[any(sizeof wild / sizeof wild[0])] : (int64_t)any(100);
+    return fuzz_any(4) == 0 ? wild[fuzz_any(sizeof wild / sizeof wild[0])] : (int64_t)fuzz_any(100);
 }
 
 struct blob {
@@ -83,26 +75,26 @@ enum { N, M, FOUR, EIGHT, ELEMENTS, BYTES, SPARE, N_SLOTS };
 static void make_blob(struct blob *blob, uint32_t tasks)
 {
     blob->n = 0;
-    const uint32_t blocks = tasks - 1, placements = any(2) ? blocks : 0;
+    const uint32_t blocks = tasks - 1, placements = fuzz_any(2) ? blocks : 0;
     const uint32_t header[] = {ATC_SYMBOLIC_VERSION, 2, 2, 3,    1, 3 * tasks, blocks,
                                placements,           1, 1, tasks};
     for (size_t i = 0; i < sizeof header / sizeof header[0]; i++)
         word(blob, header[i]);
     for (int i = 0; i < 2; i++) {
-        number(blob, any(8) ? 0 : a_value());
-        number(blob, any(8) ? INT64_MAX : a_value());
+        number(blob, fuzz_any(8) ? 0 : a_value());
+        number(blob, fuzz_any(8) ? INT64_MAX : a_value());
     }
     number(blob, 4);
-    number(blob, any(8) ? 8 : a_value());
+    number(blob, fuzz_any(8) ? 8 : a_value());
     const uint32_t instrs[3][4] = {
         {PROGRAM_MUL, N, M, 0},
         {PROGRAM_MUL, ELEMENTS, FOUR, 0},
-        {(uint32_t)any(PROGRAM_OPS), (uint32_t)any(SPARE), (uint32_t)any(SPARE), 0}};
+        {(uint32_t)fuzz_any(PROGRAM_OPS), (uint32_t)fuzz_any(SPARE), (uint32_t)fuzz_any(SPARE), 0}};
     for (int i = 0; i < 3; i++)
         for (int k = 0; k < 4; k++)
             word(blob, instrs[i][k]);
-    word(blob, any(8) ? (uint32_t)FOUR : (uint32_t)any(N_SLOTS));
-    word(blob, (uint32_t)any(2));
+    word(blob, fuzz_any(8) ? (uint32_t)FOUR : (uint32_t)fuzz_any(N_SLOTS));
+    word(blob, (uint32_t)fuzz_any(2));
     for (uint32_t t = 0; t < tasks; t++) {
         for (int operand = 0; operand < 2; operand++) {
             word(blob, t);
@@ -123,8 +115,8 @@ static void make_blob(struct blob *blob, uint32_t tasks)
         word(blob, t + 1);
     }
     for (uint32_t block = 0; block < placements; block++) {
-        number(blob, any(8) ? block % 2 * 4096 : a_value());
-        number(blob, any(8) ? 4096 : a_value());
+        number(blob, fuzz_any(8) ? block % 2 * 4096 : a_value());
+        number(blob, fuzz_any(8) ? 4096 : a_value());
     }
     word(blob, BYTES);
     word(blob, BYTES);
@@ -209,24 +201,25 @@ static void try_plan(void)
 {
     struct blob blob;
     struct atc_task records[MAX_TASKS];
-    const uint32_t tasks = 1 + (uint32_t)any(MAX_TASKS);
+    const uint32_t tasks = 1 + (uint32_t)fuzz_any(MAX_TASKS);
     make_blob(&blob, tasks);
     make_records(records, tasks);
-    for (uint64_t changes = any(5); changes > 0; changes--) {
-        uint32_t *changed = blob.words + any(blob.n);
-        *changed = any(4) ? (uint32_t)any(12) : (uint32_t)any(UINT32_MAX);
+    for (uint64_t changes = fuzz_any(5); changes > 0; changes--) {
+        uint32_t *changed = blob.words + fuzz_any(blob.n);
+        *changed = fuzz_any(4) ? (uint32_t)fuzz_any(12) : (uint32_t)fuzz_any(UINT32_MAX);
     }
-    if (any(4) == 0)
-        ((uint8_t *)records)[any(sizeof *records * tasks)] = (uint8_t)any(256);
+    if (fuzz_any(4) == 0)
+        ((uint8_t *)records)[fuzz_any(sizeof *records * tasks)] = (uint8_t)fuzz_any(256);
     /* Copies of the exact size: the sanitizer sees the first byte beyond. */
-    const size_t size = any(32) ? 4 * blob.n : any(4 * blob.n), bytes = sizeof *records * tasks;
+    const size_t size = fuzz_any(32) ? 4 * blob.n : fuzz_any(4 * blob.n),
+                 bytes = sizeof *records * tasks;
     uint8_t *exact = room(size - (size > 0)), *exact_records = room(bytes - 1);
     memcpy(exact, blob.words, size);
     memcpy(exact_records, records, bytes);
     struct atc_refusal refusal = {{0}, 0, false};
-    struct atc_symbolic *symbolic =
-        atc_symbolic_load(exact, size, exact_records, bytes, NULL, 0, 1,
-                          (enum atc_isa)any((uint64_t)atc_this_cpu()->isa + 1), NULL, &refusal);
+    struct atc_symbolic *symbolic = atc_symbolic_load(
+        exact, size, exact_records, bytes, NULL, 0, 1,
+        (enum atc_isa)fuzz_any((uint64_t)atc_this_cpu()->isa + 1), NULL, &refusal);
     free(exact);
     free(exact_records);
     if (symbolic == NULL) {
@@ -255,10 +248,10 @@ static void try_claims(const struct atc_lifetime *lifetimes, const int64_t *size
     struct atc_placement claims[MAX_BLOCKS + 1];
     for (int64_t i = 0; i < n; i++)
         claims[i] = (struct atc_placement){offsets[i], sizes[i]};
-    if (n > 0 && any(2)) {
-        struct atc_placement *changed = claims + any((uint64_t)n);
-        changed->offset = 64 * (int64_t)any(1 << 14);
-        changed->max_bytes = (int64_t)any(1 << 20);
+    if (n > 0 && fuzz_any(2)) {
+        struct atc_placement *changed = claims + fuzz_any((uint64_t)n);
+        changed->offset = 64 * (int64_t)fuzz_any(1 << 14);
+        changed->max_bytes = (int64_t)fuzz_any(1 << 20);
     }
     bool apart = true;
     for (int64_t i = 0; i < n; i++)
@@ -274,11 +267,11 @@ static void try_placement(void)
 {
     struct atc_lifetime lifetimes[MAX_BLOCKS];
     int64_t sizes[MAX_BLOCKS], offsets[MAX_BLOCKS];
-    const int64_t n = (int64_t)any(MAX_BLOCKS + 1);
+    const int64_t n = (int64_t)fuzz_any(MAX_BLOCKS + 1);
     for (int64_t i = 0; i < n; i++) {
-        const uint32_t first = (uint32_t)any(MAX_BLOCKS);
-        lifetimes[i] = (struct atc_lifetime){first, first + (uint32_t)any(MAX_BLOCKS - first)};
-        sizes[i] = (int64_t)any(any(2) ? 300 : 1 << 20);
+        const uint32_t first = (uint32_t)fuzz_any(MAX_BLOCKS);
+        lifetimes[i] = (struct atc_lifetime){first, first + (uint32_t)fuzz_any(MAX_BLOCKS - first)};
+        sizes[i] = (int64_t)fuzz_any(fuzz_any(2) ? 300 : 1 << 20);
     }
     struct atc_refusal refusal = {{0}, 0, false};
     struct atc_blocks *blocks = atc_blocks_new(lifetimes, n, MAX_BLOCKS, &refusal);
@@ -305,7 +298,7 @@ int main(int argc, char **argv)
         if (strncmp(argv[i], "-runs=", 6) == 0)
             runs = atoll(argv[i] + 6);
         else if (strncmp(argv[i], "-seed=", 6) == 0)
-            state = strtoull(argv[i] + 6, NULL, 10) * 2 + 1;
+            fuzz_seed(strtoull(argv[i] + 6, NULL, 10));
     }
     for (int64_t i = 0; i < runs; i++) {
         alarm(MAX_SECONDS);
