@@ -84,10 +84,8 @@ static inline bool broadcast_is_dense(const struct broadcast *b, int source)
  */
 static inline const char *broadcast_check(const struct task_view *task, const struct broadcast *b)
 {
-    if (b->rank < 1 || b->rank > ATC_MAX_RANK || !atc_sizes_ok(b->dims, (int)b->rank, 0))
+    if (b->rank < 1 || !atc_dims_ok(b->dims, b->rank))
         return "rank or a size is out of range";
-    if (broadcast_elements(b) >= ATC_TOO_BIG)
-        return "too many elements";
     for (int s = 0; s < b->n_src; s++)
         if (!atc_sizes_ok(b->strides[s], (int)b->rank, 0) || b->strides[s][b->rank - 1] > 1)
             return "a stride is out of range";

@@ -221,10 +221,17 @@ static inline bool atc_sizes_ok(const int64_t *sizes, int n, int64_t min)
     atc_sizes_ok((const int64_t[]){__VA_ARGS__},                                                   \
                  (int)(sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), min)
 
-/* True if there are at most ATC_MAX_RANK dims and each is a size. */
+/* True if there are at most ATC_MAX_RANK dims, each is a size, and so is every product of the first
+ * ones: kernels multiply from the left, and one of those that follow may be 0.
+ */
 static inline bool atc_dims_ok(const int64_t *dims, int64_t rank)
 {
-    return rank >= 0 && rank <= ATC_MAX_RANK && atc_sizes_ok(dims, (int)rank, 0);
+    if (rank < 0 || rank > ATC_MAX_RANK || !atc_sizes_ok(dims, (int)rank, 0))
+        return false;
+    for (int64_t i = 0, elements = 1; i < rank; i++)
+        if ((elements = atc_mul(elements, dims[i])) >= ATC_TOO_BIG)
+            return false;
+    return true;
 }
 
 /* Bytes of one element, or 0 for a type that kernels do not know or whose elements share bytes. */

@@ -33,7 +33,7 @@ static const char *check_operands(const struct task_view *task)
     if (task->n_src < 1 || task->n_src > GK_SOURCES || task->n_dst < 1 ||
         task->n_dst > GK_TARGETS || p->n_src != task->n_src || p->n_dst != task->n_dst)
         return "wrong number of operands";
-    if (!atc_sizes_ok(p->dims, GK_DIMS, 0) || domain(p) >= ATC_TOO_BIG)
+    if (!atc_dims_ok(p->dims, GK_DIMS))
         return "a size is out of range";
     if (p->masks < 0 || p->masks >> (5 * n) != 0 || p->types < 0 || p->types >> (5 * n) != 0 ||
         p->results < 0 || p->results >> (8 * task->n_dst) != 0)

@@ -10,7 +10,7 @@ static bool reach(const int64_t *dims, const int64_t *strides, int64_t rank, int
 {
     int64_t below = 0, above = offset;
     for (int64_t i = 0; i < rank; i++) {
-        if (strides[i] <= -ATC_TOO_BIG)
+        if (strides[i] <= -ATC_TOO_BIG || strides[i] >= ATC_TOO_BIG)
             return false;
         if (strides[i] < 0)
             below = atc_add(below, atc_mul(dims[i] - 1, -strides[i]));

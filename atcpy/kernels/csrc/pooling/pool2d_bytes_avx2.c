@@ -25,7 +25,7 @@ static inline __attribute__((always_inline)) void max_rows(const struct kernel_a
             const int64_t x0 = ox * p->sw - p->pl;
             const struct pool2d_taps x = taps_inside(x0, p->kw, p->dw, p->w);
             __m128i best = _mm_setzero_si128();
-            for (int64_t i = y.first; i < y.last; i++) {
+            for (int64_t i = y.first; i < y.last && x.first < x.last; i++) {
                 const uint8_t *at = plane + ((y0 + i * p->dh) * p->w + x0 + x.first * p->dw) * C0;
                 for (int64_t j = x.first; j < x.last; j++, at += p->dw * C0)
                     best = _mm_max_epu8(best, _mm_xor_si128(load(at), sign));

@@ -11,7 +11,8 @@ static const char *check(const struct task_view *task)
     const struct quant_range_params *p = task->params;
     if (task->n_src != 1 || task->n_dst != RANGE_RESULTS)
         return "wrong number of operands";
-    if (!ATC_SIZES_OK(0, p->planes, p->c1, p->pixels, p->c0) || p->c_last < 0 || p->c_last > p->c0)
+    if (!ATC_SIZES_OK(0, p->planes, p->c1, p->pixels, p->c0) || p->c_last < 0 ||
+        p->c_last > p->c0 || atc_mul(p->pixels, p->c0) >= ATC_TOO_BIG)
         return "a size is out of range";
     if (!atc_holds(task, task->src, DTYPE_F32, elements(p), 4) ||
         !atc_holds(task, task->dst + RANGE_SCALE, DTYPE_F32, 1, 4) ||
