@@ -89,3 +89,15 @@ def test_lanes_that_are_scattered_to_lie_apart() -> None:
     for change in ({"data_strides": [0]}, {"data_step": 1}, {"data_step": 0}):
         with pytest.raises(_kernels.Refused, match="lanes that are written overlap"):
             load("elements", params | change, srcs, [slot(2, DType.FLOAT32, 12)])
+
+
+def test_lanes_that_are_gathered_lie_apart() -> None:
+    params: Params = {
+        "kind": "gather", "rank": 2, "dims": [4, 3], "index_strides": [6, 1], "data_strides": [7, 1], "count": 2,
+        "index_step": 3, "size": 3, "data_step": 3, "item": 8, "index_item": 4,
+    }  # fmt: skip
+    srcs: list[Slot | None] = [slot(0, DType.INT64, 32), slot(1, DType.INT32, 24)]
+    load("elements", params, srcs, [slot(2, DType.INT64, 32)])
+    for change in ({"index_strides": [5, 1]}, {"index_step": 2}):
+        with pytest.raises(_kernels.Refused, match="overlap"):
+            load("elements", params | change, srcs, [slot(2, DType.INT64, 32)])

@@ -48,6 +48,17 @@ static int64_t reach(const struct elements_params *p, const int64_t *strides, in
     return atc_add(last, 1);
 }
 
+/* True if no two lanes write the same element of y. */
+static bool writes_apart(const struct elements_params *p)
+{
+    const bool gathers = p->kind == ELEMENTS_GATHER;
+    int64_t dims[ATC_MAX_RANK + 1] = {gathers ? p->count : p->size};
+    int64_t strides[ATC_MAX_RANK + 1] = {gathers ? p->index_step : p->data_step};
+    memcpy(dims + 1, p->dims, sizeof p->dims);
+    memcpy(strides + 1, gathers ? p->index_strides : p->data_strides, sizeof p->index_strides);
+    return dims[0] == 0 || atc_runs_apart(dims, strides, (int)p->rank + 1, 1);
+}
+
 static const char *check(const struct task_view *task)
 {
     const struct elements_params *p = task->params;
@@ -73,10 +84,7 @@ static const char *check(const struct task_view *task)
      * hold. */
     if (atc_mul(lanes, p->count) > index_elements)
         return "lanes overlap";
-    int64_t dims[ATC_MAX_RANK + 1] = {p->size}, strides[ATC_MAX_RANK + 1] = {p->data_step};
-    memcpy(dims + 1, p->dims, sizeof p->dims);
-    memcpy(strides + 1, p->data_strides, sizeof p->data_strides);
-    if (!gathers && p->size > 0 && !atc_runs_apart(dims, strides, (int)p->rank + 1, 1))
+    if (!writes_apart(p))
         return "lanes that are written overlap";
     if (!atc_holds(task, indices, DTYPE_ANY, index_elements, p->index_item) ||
         !atc_holds(task, x, DTYPE_ANY, gathers ? data_elements : index_elements, p->item) ||
