@@ -122,7 +122,7 @@ asan: $(ASAN)/build.ninja ## kernel tests under AddressSanitizer and UBSan
 	@$(NINJA) -C $(ASAN) -j $(JOBS) --quiet
 	@rm -rf $(ASAN)/site && mkdir -p $(ASAN)/site && cp -rs $(CURDIR)/atcpy $(ASAN)/site/ && rm -f $(ASAN)/site/atcpy/kernels/*.so
 	@ln -sf ../../../atcpy/kernels/csrc/_kernels$(SUFFIX) $(ASAN)/site/atcpy/kernels/
-	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libstdc++.so.6)" PYTHONMALLOC=malloc ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
+	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libstdc++.so.6)" PYTHONMALLOC=malloc ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1 \
 	PYTHONPATH=$(CURDIR)/$(ASAN)/site $(BIN)/pytest -n 2 --dist worksteal -p no:cacheprovider -o pythonpath=$(ASAN)/site -m "not slow" $(ASAN_TESTS)
 
 $(TSAN)/build.ninja: | $(STAMP)
