@@ -1,4 +1,5 @@
 /* The attention family: its checker and its cut into blocks of queries. */
+#include "core/pieces.h"
 #include "attention/attention.h"
 
 #include <math.h>
@@ -298,7 +299,9 @@ void attention_keep(const struct kernel_args *args, const struct attention_item 
         return;
     const int64_t first = it->head * all_rows(p);
     const int64_t there = p->cache == 0 ? 0 : p->past; /* rows of the cache that stay */
-    for (int64_t i = it->kept > there ? it->kept : there; i < it->kept_end; i++) {
+    struct atc_meter meter = {.args = args};
+    for (int64_t i = it->kept > there ? it->kept : there;
+         i < it->kept_end && !atc_spend(&meter, p->head + p->v_head); i++) {
         keep_row(p, attention_keys_from(args, it, i), keys, first + i, p->head);
         keep_row(p, attention_values_from(args, it, i), values, first + i, p->v_head);
     }

@@ -1,4 +1,5 @@
 /* attention by its definition: the oracle of the other rows, and the path of any other CPU. */
+#include "core/pieces.h"
 #include "attention/attention.h"
 
 #include <math.h>
@@ -31,8 +32,9 @@ static float score(const struct row *r, int64_t key)
 
 static void attend(const struct row *r, int64_t keys, float *y)
 {
+    struct atc_meter meter = {.args = r->args};
     float largest = -INFINITY;
-    for (int64_t j = 0; j < keys; j++) {
+    for (int64_t j = 0; j < keys && !atc_spend(&meter, r->p->head); j++) {
         const float s = score(r, j);
         if (s > largest || s != s)
             largest = s;
@@ -41,7 +43,7 @@ static void attend(const struct row *r, int64_t keys, float *y)
     double total = 0;
     for (int64_t i = 0; i < r->p->v_head; i++)
         y[i] = 0;
-    for (int64_t j = 0; j < keys; j++) {
+    for (int64_t j = 0; j < keys && !atc_spend(&meter, r->p->head + r->p->v_head); j++) {
         const float weight = expf(score(r, j) - shift);
         const struct attention_rows v = attention_values_from(r->args, r->it, j);
         total += (double)weight;

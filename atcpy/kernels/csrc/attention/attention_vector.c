@@ -168,10 +168,11 @@ static void weigh_row(struct attend *a, int64_t row, int64_t first, int64_t keys
     if (a->p->softcap > 0)
         cap_row(s, n, (float)a->p->softcap);
     mask_row(a, row, first, n, s);
-    const float before = first == 0 ? -INFINITY : a->largest[row], here = largest_of_row(s, n);
+    const float before = first == 0 ? -INFINITY : a->largest[row],
+                here = largest_of_row(a->args, s, n);
     const float largest = here > before || here != here ? here : before;
     const float shift = largest == -INFINITY ? 0 : largest; /* no key so far: all stays 0 */
-    const double sum = exp_row(s, n, shift, s);
+    const double sum = exp_row(a->args, s, n, shift, s);
     if (first == 0) {
         a->total[row] = sum;
     } else {
@@ -186,7 +187,8 @@ static void attend_block(struct attend *a, int64_t first, int64_t keys)
 {
     const struct attention_params *p = a->p;
     pack_keys(a, first, keys);
-    const struct matmul_tile scores = {.a = a->scaled,
+    const struct matmul_tile scores = {.args = a->args,
+                                       .a = a->scaled,
                                        .a_row = p->head,
                                        .b = a->keys,
                                        .k = p->head,
@@ -197,7 +199,8 @@ static void attend_block(struct attend *a, int64_t first, int64_t keys)
     for (int64_t r = 0; r < a->it.rows; r++)
         weigh_row(a, r, first, keys);
     pack_values(a, first, keys);
-    const struct matmul_tile sums = {.a = a->scores,
+    const struct matmul_tile sums = {.args = a->args,
+                                     .a = a->scores,
                                      .a_row = ATTENTION_SCORE_ROW,
                                      .b = a->values,
                                      .k = keys,
@@ -210,12 +213,17 @@ static void attend_block(struct attend *a, int64_t first, int64_t keys)
 static void attend_item(struct attend *a)
 {
     const struct attention_params *p = a->p;
+    struct atc_meter meter = {.args = a->args};
+    struct atc_piece piece = {0};
     take_queries(a);
-    for (int64_t j = 0; a->tokens != NULL && j < p->kv_len; j++)
-        a->tokens[j] = attention_token(a->args, &a->it, j);
+    while (a->tokens != NULL && atc_next_piece(a->args, &piece, p->kv_len))
+        for (int64_t j = piece.begin; j < piece.end; j++)
+            a->tokens[j] = attention_token(a->args, &a->it, j);
     const int64_t end = attention_keys(p, &a->it, a->it.rows - 1);
     for (int64_t first = 0, next; first < end; first = next) {
         next = attention_block_end(p, first, end);
+        if (atc_spend(&meter, a->it.rows * (next - first)))
+            return;
         attend_block(a, first, next - first);
     }
     for (int64_t r = 0; r < a->it.rows; r++)

@@ -12,9 +12,7 @@
 #ifndef ATC_ROTARY_H
 #define ATC_ROTARY_H
 
-#include "core/kernel.h"
-
-#include <string.h>
+#include "core/pieces.h"
 
 #define ROTARY_FIELDS(I64, I64S, F64, ENUM)                                                        \
     I64(batch) I64(heads) I64(rows) I64(head) I64(half) I64(interleaved) I64(joined)
@@ -51,22 +49,25 @@ static inline struct rotary_row rotary_row_at(const struct kernel_args *args, in
 
 /* The pairs from `i` on, each as far apart as `step` says of the next one and of its own other
  * half. */
-static inline void rotary_pairs(const struct rotary_params *p, const struct rotary_row *row,
+static inline void rotary_pairs(const struct kernel_args *args, const struct rotary_row *row,
                                 int64_t i)
 {
+    const struct rotary_params *p = args->params;
     const int64_t step = p->interleaved ? 2 : 1, apart = p->interleaved ? 1 : p->half;
-    for (; i < p->half; i++) {
-        const float a = row->x[step * i], b = row->x[step * i + apart];
-        row->y[step * i] = row->cos[i] * a - row->sin[i] * b;
-        row->y[step * i + apart] = row->sin[i] * a + row->cos[i] * b;
-    }
+    for (struct atc_piece piece = {i, i}; atc_next_piece(args, &piece, p->half);)
+        for (i = piece.begin; i < piece.end; i++) {
+            const float a = row->x[step * i], b = row->x[step * i + apart];
+            row->y[step * i] = row->cos[i] * a - row->sin[i] * b;
+            row->y[step * i + apart] = row->sin[i] * a + row->cos[i] * b;
+        }
 }
 
-static inline void rotary_rest(const struct rotary_params *p, const struct rotary_row *row)
+static inline void rotary_rest(const struct kernel_args *args, const struct rotary_row *row)
 {
+    const struct rotary_params *p = args->params;
     if (row->y != row->x)
-        memcpy(row->y + 2 * p->half, row->x + 2 * p->half,
-               (size_t)(p->head - 2 * p->half) * sizeof(float));
+        atc_copy(args, row->y + 2 * p->half, row->x + 2 * p->half,
+                 (p->head - 2 * p->half) * (int64_t)sizeof(float));
 }
 
 #endif

@@ -8,7 +8,7 @@ void rotary_f32_scalar(const struct kernel_args *args)
     const int64_t end = min_i64(args->end * each, all);
     for (int64_t number = args->begin * each; number < end; number++) {
         const struct rotary_row row = rotary_row_at(args, number);
-        rotary_pairs(p, &row, 0);
-        rotary_rest(p, &row);
+        rotary_pairs(args, &row, 0);
+        rotary_rest(args, &row);
     }
 }

@@ -4,15 +4,17 @@
 #include "simd/vector.h"
 
 /* Whole vectors; returns how many pairs are done. */
-static inline int64_t rotary_halves(const struct rotary_params *p, const struct rotary_row *row)
+static inline int64_t rotary_halves(const struct kernel_args *args, const struct rotary_row *row)
 {
+    const struct rotary_params *p = args->params;
     int64_t i = 0;
-    for (; i + VF <= p->half; i += VF) {
-        const vf a = vf_load(row->x + i), b = vf_load(row->x + p->half + i);
-        const vf cos = vf_load(row->cos + i), sin = vf_load(row->sin + i);
-        vf_store(row->y + i, vf_sub(vf_mul(cos, a), vf_mul(sin, b)));
-        vf_store(row->y + p->half + i, vf_add(vf_mul(sin, a), vf_mul(cos, b)));
-    }
+    for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, p->half);)
+        for (; i + VF <= piece.end; i += VF) {
+            const vf a = vf_load(row->x + i), b = vf_load(row->x + p->half + i);
+            const vf cos = vf_load(row->cos + i), sin = vf_load(row->sin + i);
+            vf_store(row->y + i, vf_sub(vf_mul(cos, a), vf_mul(sin, b)));
+            vf_store(row->y + p->half + i, vf_add(vf_mul(sin, a), vf_mul(cos, b)));
+        }
     return i;
 }
 
@@ -23,7 +25,7 @@ void FOR_ISA(rotary_f32)(const struct kernel_args *args)
     const int64_t end = min_i64(args->end * each, all);
     for (int64_t number = args->begin * each; number < end; number++) {
         const struct rotary_row row = rotary_row_at(args, number);
-        rotary_pairs(p, &row, p->interleaved ? 0 : rotary_halves(p, &row));
-        rotary_rest(p, &row);
+        rotary_pairs(args, &row, p->interleaved ? 0 : rotary_halves(args, &row));
+        rotary_rest(args, &row);
     }
 }

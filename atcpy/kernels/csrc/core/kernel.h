@@ -59,7 +59,8 @@ struct kernel_args {
 };
 
 /* Whether the call is to end, whatever it leaves unwritten. Kernels with items that may take long
- * ask it between pieces of a millisecond or less; between items the executor does.
+ * ask it between pieces of a millisecond or less, by core/pieces.h; between items the executor
+ * does.
  */
 static inline bool atc_stopped(const struct kernel_args *args)
 {

@@ -1,4 +1,5 @@
 /* Dot products on vectors. */
+#include "core/pieces.h"
 #include "matmul/matmul.h"
 #include "simd/vector.h"
 
@@ -6,8 +7,10 @@
 
 enum { COLUMNS = 4, SUMS = 2 };
 
-static inline __attribute__((always_inline)) void
-dots(const float *a, const float *b, int64_t b_col, int64_t k, int columns, float *sums)
+static inline __attribute__((always_inline)) void dots(const struct kernel_args *args,
+                                                       const float *a, const float *b,
+                                                       int64_t b_col, int64_t k, int columns,
+                                                       float *sums)
 {
     vf acc[COLUMNS][SUMS];
 #pragma GCC unroll 4
@@ -15,21 +18,23 @@ dots(const float *a, const float *b, int64_t b_col, int64_t k, int columns, floa
 #pragma GCC unroll 2
         for (int s = 0; s < SUMS; s++)
             acc[c][s] = vf_set1(0);
-    int64_t i = 0;
-    for (; i + SUMS * VF <= k; i += SUMS * VF)
+    for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, k);) {
+        int64_t i = piece.begin;
+        for (; i + SUMS * VF <= piece.end; i += SUMS * VF)
 #pragma GCC unroll 2
-        for (int s = 0; s < SUMS; s++) {
-            const vf x = vf_load(a + i + s * VF);
+            for (int s = 0; s < SUMS; s++) {
+                const vf x = vf_load(a + i + s * VF);
+#pragma GCC unroll 4
+                for (int c = 0; c < columns; c++)
+                    acc[c][s] = vf_fma(x, vf_load(b + c * b_col + i + s * VF), acc[c][s]);
+            }
+        for (; i < piece.end; i += VF) {
+            const int64_t n = min_i64(VF, k - i);
+            const vf x = vf_load_n(a + i, n, 0);
 #pragma GCC unroll 4
             for (int c = 0; c < columns; c++)
-                acc[c][s] = vf_fma(x, vf_load(b + c * b_col + i + s * VF), acc[c][s]);
+                acc[c][0] = vf_fma(x, vf_load_n(b + c * b_col + i, n, 0), acc[c][0]);
         }
-    for (; i < k; i += VF) {
-        const int64_t n = min_i64(VF, k - i);
-        const vf x = vf_load_n(a + i, n, 0);
-#pragma GCC unroll 4
-        for (int c = 0; c < columns; c++)
-            acc[c][0] = vf_fma(x, vf_load_n(b + c * b_col + i, n, 0), acc[c][0]);
     }
     vf total[COLUMNS];
 #pragma GCC unroll 4
@@ -40,12 +45,12 @@ dots(const float *a, const float *b, int64_t b_col, int64_t k, int columns, floa
     memcpy(sums, column_sums, (size_t)columns * sizeof *sums);
 }
 
-void FOR_ISA(matmul_dots)(const float *a, const float *b, int64_t b_col, int64_t k, int64_t columns,
-                          float *sums)
+void FOR_ISA(matmul_dots)(const struct kernel_args *args, const float *a, const float *b,
+                          int64_t b_col, int64_t k, int64_t columns, float *sums)
 {
     int64_t c = 0;
     for (; c + COLUMNS <= columns; c += COLUMNS)
-        dots(a, b + c * b_col, b_col, k, COLUMNS, sums + c);
+        dots(args, a, b + c * b_col, b_col, k, COLUMNS, sums + c);
     for (; c < columns; c++)
-        dots(a, b + c * b_col, b_col, k, 1, sums + c);
+        dots(args, a, b + c * b_col, b_col, k, 1, sums + c);
 }

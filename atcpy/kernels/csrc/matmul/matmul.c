@@ -1,8 +1,7 @@
 /* The matmul family: its checker, its blocking, and the loops around the micro-kernels. */
+#include "core/pieces.h"
 #include "core/strides.h"
 #include "matmul/matmul.h"
-
-#include <string.h>
 
 static bool is_empty(const struct matmul_params *p)
 {
@@ -242,6 +241,7 @@ struct drive {
     float *y;
     bool direct; /* a is read where it lies */
     float *packed_a, *packed_b;
+    struct atc_meter *meter;
 };
 
 /* Rows of the chunk over `k` from `k0`: each MATMUL_KC floats. */
@@ -258,8 +258,9 @@ static void pack_a_block(const struct drive *d, const struct matmul_item *it, in
         if (p->a_col == 1)
             memcpy(to, a, (size_t)k * sizeof *to);
         else
-            for (int64_t i = 0; i < k; i++)
-                to[i] = a[i * p->a_col];
+            for (struct atc_piece piece = {0}; atc_next_piece(d->meter->args, &piece, k);)
+                for (int64_t i = piece.begin; i < piece.end; i++)
+                    to[i] = a[i * p->a_col];
     }
 }
 
@@ -342,6 +343,7 @@ static struct matmul_tile tile_of(const struct drive *d, const struct matmul_ite
     const int64_t y = it->y + it->row * p->y_row + it->column + j;
     const int64_t bias = it->row * p->bias_row + (it->column + j) * p->bias_col;
     return (struct matmul_tile){
+        .args = d->meter->args,
         .columns = columns,
         .residual = d->residual != NULL ? d->residual + y : NULL,
         .bias = d->bias != NULL ? d->bias + bias : NULL,
@@ -364,11 +366,11 @@ static void run_dots(const struct drive *d, const struct matmul_item *it)
 {
     const float *a = d->direct ? d->a + it->a : d->packed_a, one = 1;
     const int64_t step = d->isa->max_blocks * MATMUL_PANEL;
-    for (int64_t j = 0; j < it->columns; j += step) {
+    for (int64_t j = 0; j < it->columns && !atc_spend(d->meter, d->p->k); j += step) {
         float sums[MATMUL_MAX_BLOCKS * MATMUL_PANEL] = {0};
         const int64_t columns = min_i64(step, it->columns - j), column = it->column + j;
-        d->isa->dots(a, (const float *)d->b_src + it->b + column * d->p->b_col, d->p->b_col,
-                     d->p->k, columns, sums);
+        d->isa->dots(d->meter->args, a, (const float *)d->b_src + it->b + column * d->p->b_col,
+                     d->p->b_col, d->p->k, columns, sums);
         struct matmul_tile tile = tile_of(d, it, j, columns);
         tile.a = &one, tile.b = sums, tile.b_panel = MATMUL_PANEL, tile.k = 1;
         tile.first = tile.last = true;
@@ -401,6 +403,8 @@ static void run_panels(const struct drive *d, const struct matmul_item *it, int6
             tile.k = min_i64(b->kc, p->k - at);
             tile.first = at == 0;
             tile.last = at + b->kc >= p->k;
+            if (atc_spend(d->meter, it->rows * tile.k))
+                return;
             matmul_run_rows(d->isa, tile, it->rows);
         }
     }
@@ -411,7 +415,7 @@ static void run_groups(const struct drive *d, struct matmul_item it, int64_t col
                        int64_t run)
 {
     const int64_t step = d->b.group * MATMUL_PANEL, end = it.column + columns;
-    for (; it.column < end; it.column += step) {
+    for (; it.column < end && !atc_spend(d->meter, 1); it.column += step) {
         it.columns = min_i64(step, end - it.column);
         if (takes_dots(d->p)) {
             run_dots(d, &it);
@@ -426,6 +430,7 @@ static void run_groups(const struct drive *d, struct matmul_item it, int64_t col
 void matmul_drive(const struct kernel_args *args, const struct matmul_isa *isa)
 {
     const struct matmul_params *p = args->params;
+    struct atc_meter meter = {.args = args};
     struct drive d = {.p = p,
                       .isa = isa,
                       .b = block(p, args->cpu),
@@ -435,7 +440,8 @@ void matmul_drive(const struct kernel_args *args, const struct matmul_isa *isa)
                       .residual = args->src[MATMUL_RESIDUAL],
                       .y = args->dst[0],
                       .direct = reads_directly(p),
-                      .packed_a = args->scratch};
+                      .packed_a = args->scratch,
+                      .meter = &meter};
     d.packed_b = d.packed_a + a_floats(p, &d.b);
     for (int64_t item = args->begin; item < args->end;) {
         /* Groups of panels over the same rows run together: their rows are packed once. */
@@ -444,6 +450,8 @@ void matmul_drive(const struct kernel_args *args, const struct matmul_isa *isa)
         const int64_t columns = min_i64(groups * d.b.group * MATMUL_PANEL, p->n - it.column);
         for (int64_t first = 0; first < d.b.k_blocks; first += d.b.k_run) {
             const int64_t run = min_i64(d.b.k_run, d.b.k_blocks - first), k0 = first * d.b.kc;
+            if (atc_spend(&meter, 1))
+                return;
             if (!d.direct)
                 pack_a(&d, &it, k0, run);
             run_groups(&d, it, columns, k0, run);

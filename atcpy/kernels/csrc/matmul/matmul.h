@@ -49,6 +49,7 @@ struct matmul_item matmul_find_item(const struct matmul_params *p, const struct 
 
 /* Some rows by up to `blocks` panels, over a run of k: the work of one micro-kernel call. */
 struct matmul_tile {
+    const struct kernel_args *args; /* one row may have a long run of k */
     const float *a;
     int64_t a_row;   /* floats from one row to the next; steps of k lie side by side */
     const float *b;  /* 16 floats a step of k */
@@ -67,12 +68,12 @@ struct matmul_tile {
 };
 
 /* sums[c] = Σ a[i] · b[c · b_col + i] over k elements. One function an ISA. */
-typedef void (*matmul_dots)(const float *a, const float *b, int64_t b_col, int64_t k,
-                            int64_t columns, float *sums);
-void matmul_dots_avx2(const float *a, const float *b, int64_t b_col, int64_t k, int64_t columns,
-                      float *sums);
-void matmul_dots_avx512f(const float *a, const float *b, int64_t b_col, int64_t k, int64_t columns,
-                         float *sums);
+typedef void (*matmul_dots)(const struct kernel_args *args, const float *a, const float *b,
+                            int64_t b_col, int64_t k, int64_t columns, float *sums);
+void matmul_dots_avx2(const struct kernel_args *args, const float *a, const float *b, int64_t b_col,
+                      int64_t k, int64_t columns, float *sums);
+void matmul_dots_avx512f(const struct kernel_args *args, const float *a, const float *b,
+                         int64_t b_col, int64_t k, int64_t columns, float *sums);
 
 /* What an ISA brings: micro-kernels by blocks and rows, and a transposition for packing. */
 typedef void (*matmul_micro)(const struct matmul_tile *tile);

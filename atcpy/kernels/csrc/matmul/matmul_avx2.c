@@ -1,4 +1,5 @@
 /* matmul on AVX2: up to 6 rows of one panel in 12 accumulators, a broadcast. */
+#include "core/pieces.h"
 #include "simd/activation_vector.h"
 #include "matmul/matmul.h"
 #include "simd/transpose_avx2.h"
@@ -162,22 +163,24 @@ static void micro_1(const struct matmul_tile *t)
         for (int h = 0; h < HALVES; h++)
             acc[s][h] = _mm256_setzero_ps();
     const float *a = t->a, *p = t->b;
-    int64_t k = 0;
-    for (; k + ROW_SUMS <= t->k; k += ROW_SUMS, p += ROW_SUMS * MATMUL_PANEL) {
+    for (struct atc_piece piece = {0}; atc_next_piece(t->args, &piece, t->k);) {
+        int64_t k = piece.begin;
+        for (; k + ROW_SUMS <= piece.end; k += ROW_SUMS, p += ROW_SUMS * MATMUL_PANEL) {
 #pragma GCC unroll 4
-        for (int s = 0; s < ROW_SUMS; s++) {
-            const __m256 x = _mm256_broadcast_ss(a + k + s);
+            for (int s = 0; s < ROW_SUMS; s++) {
+                const __m256 x = _mm256_broadcast_ss(a + k + s);
+#pragma GCC unroll 2
+                for (int h = 0; h < HALVES; h++)
+                    acc[s][h] = _mm256_fmadd_ps(
+                        x, _mm256_loadu_ps(p + s * MATMUL_PANEL + h * LANES), acc[s][h]);
+            }
+        }
+        for (; k < piece.end; k++, p += MATMUL_PANEL)
 #pragma GCC unroll 2
             for (int h = 0; h < HALVES; h++)
-                acc[s][h] = _mm256_fmadd_ps(x, _mm256_loadu_ps(p + s * MATMUL_PANEL + h * LANES),
-                                            acc[s][h]);
-        }
+                acc[0][h] = _mm256_fmadd_ps(_mm256_broadcast_ss(a + k),
+                                            _mm256_loadu_ps(p + h * LANES), acc[0][h]);
     }
-    for (; k < t->k; k++, p += MATMUL_PANEL)
-#pragma GCC unroll 2
-        for (int h = 0; h < HALVES; h++)
-            acc[0][h] = _mm256_fmadd_ps(_mm256_broadcast_ss(a + k), _mm256_loadu_ps(p + h * LANES),
-                                        acc[0][h]);
 #pragma GCC unroll 2
     for (int h = 0; h < HALVES; h++) {
         acc[0][h] =

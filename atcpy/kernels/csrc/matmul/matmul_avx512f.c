@@ -1,4 +1,5 @@
 /* matmul on AVX-512: up to 14 rows of two panels in 28 accumulators, a broadcast. */
+#include "core/pieces.h"
 #include "simd/activation_vector.h"
 #include "matmul/matmul.h"
 #include "simd/count_up.h"
@@ -124,22 +125,24 @@ static inline __attribute__((always_inline)) void row_micro(const struct matmul_
 #pragma GCC unroll 4
         for (int s = 0; s < ROW_SUMS; s++)
             acc[b][s] = _mm512_setzero_ps();
-    int64_t k = 0;
-    for (; k + ROW_SUMS <= t->k; k += ROW_SUMS, p += ROW_SUMS * LANES) {
+    for (struct atc_piece piece = {0}; atc_next_piece(t->args, &piece, t->k);) {
+        int64_t k = piece.begin;
+        for (; k + ROW_SUMS <= piece.end; k += ROW_SUMS, p += ROW_SUMS * LANES) {
 #pragma GCC unroll 4
-        for (int s = 0; s < ROW_SUMS; s++) {
-            const __m512 x = _mm512_set1_ps(a[k + s]);
+            for (int s = 0; s < ROW_SUMS; s++) {
+                const __m512 x = _mm512_set1_ps(a[k + s]);
+#pragma GCC unroll 2
+                for (int b = 0; b < blocks; b++)
+                    acc[b][s] = _mm512_fmadd_ps(x, _mm512_loadu_ps(p + b * t->b_panel + s * LANES),
+                                                acc[b][s]);
+            }
+        }
+        for (; k < piece.end; k++, p += LANES)
 #pragma GCC unroll 2
             for (int b = 0; b < blocks; b++)
-                acc[b][s] =
-                    _mm512_fmadd_ps(x, _mm512_loadu_ps(p + b * t->b_panel + s * LANES), acc[b][s]);
-        }
+                acc[b][0] = _mm512_fmadd_ps(_mm512_set1_ps(a[k]),
+                                            _mm512_loadu_ps(p + b * t->b_panel), acc[b][0]);
     }
-    for (; k < t->k; k++, p += LANES)
-#pragma GCC unroll 2
-        for (int b = 0; b < blocks; b++)
-            acc[b][0] = _mm512_fmadd_ps(_mm512_set1_ps(a[k]), _mm512_loadu_ps(p + b * t->b_panel),
-                                        acc[b][0]);
 #pragma GCC unroll 2
     for (int b = 0; b < blocks; b++) {
         const __mmask16 mask = panel_mask(t, b);

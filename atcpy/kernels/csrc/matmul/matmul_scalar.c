@@ -1,6 +1,7 @@
 /* matmul by its definition: the oracle of the other rows, and the path of any other CPU. Integers
  * wrap around.
  */
+#include "core/pieces.h"
 #include "matmul/matmul.h"
 
 /* Element (k, j) of b, from the start of its matrix. */
@@ -14,8 +15,9 @@ static inline int64_t b_index(const struct matmul_params *p, int64_t k, int64_t 
 
 /* `type` does the arithmetic; READ_B reads b, SCALE applies scales, FINISH the activation. */
 #define DEFINE(symbol, type, READ_B, SCALE, FINISH) \
-    static void symbol##_item(const struct kernel_args *args, const struct matmul_item *it)        \
+    static void symbol##_item(struct atc_meter *meter, const struct matmul_item *it)               \
     {                                                                                              \
+        const struct kernel_args *args = meter->args;                                              \
         const struct matmul_params *p = args->params;                                              \
         const type *a = (const type *)args->src[MATMUL_A] + it->a;                                 \
         const type *b = args->src[MATMUL_B]; \
@@ -24,8 +26,12 @@ static inline int64_t b_index(const struct matmul_params *p, int64_t k, int64_t 
             for (int64_t j = it->column; j < it->column + it->columns; j++) {                      \
                 const int64_t at = it->y + i * p->y_row + j;                                       \
                 type sum = 0;                                                                      \
-                for (int64_t k = 0; k < p->k; k++)                                                 \
-                    sum += a[i * p->a_row + k * p->a_col] * READ_B(b, it->b + b_index(p, k, j)); \
+                if (atc_spend(meter, p->k))                                                        \
+                    return;                                                                        \
+                for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, p->k);)            \
+                    for (int64_t k = piece.begin; k < piece.end; k++)                              \
+                        sum +=                                                                     \
+                            a[i * p->a_row + k * p->a_col] * READ_B(b, it->b + b_index(p, k, j));  \
                 if (residual != NULL)                                                              \
                     sum += residual[at];                                                           \
                 sum = SCALE(sum, p->scale);                                                        \
@@ -38,9 +44,10 @@ static inline int64_t b_index(const struct matmul_params *p, int64_t k, int64_t 
                                                                                                    \
     void symbol(const struct kernel_args *args)                                                    \
     {                                                                                              \
+        struct atc_meter meter = {.args = args};                                                   \
         for (int64_t item = args->begin; item < args->end; item++) {                               \
             const struct matmul_item it = matmul_find_item(args->params, args->cpu, item);         \
-            symbol##_item(args, &it);                                                              \
+            symbol##_item(&meter, &it);                                                              \
         }                                                                                          \
     }
 

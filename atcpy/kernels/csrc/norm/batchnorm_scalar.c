@@ -1,21 +1,25 @@
 /* batchnorm by its definition: the oracle of the other rows, and the path of any other CPU. */
+#include "core/pieces.h"
 #include "norm/batchnorm.h"
 
 #include <tgmath.h>
 
 /* Mean and variance of a channel of a plane are summed in double. */
 #define DEFINE(T, symbol)                                                                          \
-    static void moments_##T(const T *x, int64_t pixels, int64_t c0, T *mean, T *var)               \
+    static void moments_##T(const struct kernel_args *args, const T *x, T *mean, T *var)           \
     {                                                                                              \
+        const struct batchnorm_params *p = args->params;                                           \
         double sum = 0, squares = 0;                                                               \
-        for (int64_t i = 0; i < pixels; i++)                                                       \
-            sum += x[i * c0];                                                                      \
-        *mean = (T)(sum / (double)pixels);                                                         \
-        for (int64_t i = 0; i < pixels; i++) {                                                     \
-            const T d = x[i * c0] - *mean;                                                         \
-            squares += d * d;                                                                      \
-        }                                                                                          \
-        *var = (T)(squares / (double)pixels);                                                      \
+        for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, p->pixels);)               \
+            for (int64_t i = piece.begin; i < piece.end; i++)                                      \
+                sum += x[i * p->c0];                                                               \
+        *mean = (T)(sum / (double)p->pixels);                                                      \
+        for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, p->pixels);)               \
+            for (int64_t i = piece.begin; i < piece.end; i++) {                                    \
+                const T d = x[i * p->c0] - *mean;                                                  \
+                squares += d * d;                                                                  \
+            }                                                                                      \
+        *var = (T)(squares / (double)p->pixels);                                                      \
     }                                                                                              \
                                                                                                    \
     void symbol(const struct kernel_args *args)                                                    \
@@ -35,11 +39,12 @@
                     mean = means[c];                                                               \
                     var = variances[c];                                                            \
                 } else {                                                                           \
-                    moments_##T(x, p->pixels, p->c0, &mean, &var);                                 \
+                    moments_##T(args, x, &mean, &var);                                 \
                 }                                                                                  \
                 const T k = scale[c] / sqrt(var + (T)p->epsilon);                                  \
-                for (int64_t i = 0; i < p->pixels; i++)                                            \
-                    y[i * p->c0] = (x[i * p->c0] - mean) * k + bias[c];                            \
+                for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, p->pixels);)       \
+                    for (int64_t i = piece.begin; i < piece.end; i++)                              \
+                        y[i * p->c0] = (x[i * p->c0] - mean) * k + bias[c];                            \
             }                                                                                      \
         }                                                                                          \
     }

@@ -27,21 +27,27 @@ static inline void plain_plane(const struct kernel_args *args, int64_t item)
         mean = ((const float *)args->src[BN_MEAN])[c];
         var = ((const float *)args->src[BN_VAR])[c];
     } else {
-        mean = (float)(row_sum(x, p->pixels) / (double)p->pixels);
-        var = (float)(row_sum_of_squares(x, p->pixels, mean) / (double)p->pixels);
+        mean = (float)(row_sum(args, x, p->pixels) / (double)p->pixels);
+        var = (float)(row_sum_of_squares(args, x, p->pixels, mean) / (double)p->pixels);
     }
     const float k = ((const float *)args->src[BN_SCALE])[c] / sqrtf(var + (float)p->epsilon);
-    shift_row(x, p->pixels, mean, k, ((const float *)args->src[BN_BIAS])[c],
-              (float *)args->dst[0] + item * p->pixels);
+    const float bias = ((const float *)args->src[BN_BIAS])[c];
+    float *y = (float *)args->dst[0] + item * p->pixels;
+    for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, p->pixels);)
+        shift_row(x + piece.begin, piece.end - piece.begin, mean, k, bias, y + piece.begin);
 }
 
 /* The mean of x − shift, or of its square, over pixels of a block; `x` points at the first lane. */
-static inline __attribute__((always_inline)) vf mean_of_lanes(const float *x, int64_t pixels,
-                                                              vf shift, bool squared)
+static inline __attribute__((always_inline)) vf mean_of_lanes(const struct kernel_args *args,
+                                                              const float *x, vf shift,
+                                                              bool squared)
 {
+    const struct batchnorm_params *p = args->params;
+    struct atc_meter meter = {.args = args};
     vd total = vd_zero();
-    for (int64_t begin = 0; begin < pixels; begin += BLOCK_RUN) {
-        const int64_t end = min_i64(begin + BLOCK_RUN, pixels);
+    for (int64_t begin = 0; begin < p->pixels && !atc_spend(&meter, BLOCK_RUN * VF);
+         begin += BLOCK_RUN) {
+        const int64_t end = min_i64(begin + BLOCK_RUN, p->pixels);
         vf acc[2] = {vf_set1(0), vf_set1(0)};
         for (int64_t i = begin; i < end; i++) {
             const vf d = vf_sub(vf_load(x + i * BATCHNORM_C0), shift);
@@ -49,7 +55,7 @@ static inline __attribute__((always_inline)) vf mean_of_lanes(const float *x, in
         }
         total = vd_add(total, vf_add(acc[0], acc[1]));
     }
-    return vd_quotient(total, (double)pixels);
+    return vd_quotient(total, (double)p->pixels);
 }
 
 /* VF lanes of a block whose first is channel c; `lanes` of them are real. */
@@ -63,16 +69,17 @@ static inline void block_part(const struct kernel_args *args, const float *x, in
         mean = vf_load_n((const float *)args->src[BN_MEAN] + c, lanes, 0);
         var = vf_load_n((const float *)args->src[BN_VAR] + c, lanes, 0);
     } else {
-        mean = mean_of_lanes(x, p->pixels, zero, false);
-        var = mean_of_lanes(x, p->pixels, mean, true);
+        mean = mean_of_lanes(args, x, zero, false);
+        var = mean_of_lanes(args, x, mean, true);
     }
     const vf deviation = vf_sqrt(vf_add(var, vf_set1((float)p->epsilon)));
     const vf k = vf_div(vf_load_n((const float *)args->src[BN_SCALE] + c, lanes, 0), deviation);
     const vf bias = vf_load_n((const float *)args->src[BN_BIAS] + c, lanes, 0);
-    for (int64_t i = 0; i < p->pixels; i++) {
-        const vf d = vf_sub(vf_load(x + i * BATCHNORM_C0), mean);
-        vf_store(y + i * BATCHNORM_C0, vf_fma(d, k, bias));
-    }
+    for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, p->pixels);)
+        for (int64_t i = piece.begin; i < piece.end; i++) {
+            const vf d = vf_sub(vf_load(x + i * BATCHNORM_C0), mean);
+            vf_store(y + i * BATCHNORM_C0, vf_fma(d, k, bias));
+        }
 }
 
 static inline void batchnorm_items(const struct kernel_args *args)

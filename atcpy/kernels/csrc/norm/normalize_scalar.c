@@ -1,4 +1,5 @@
 /* normalize by its definition: the oracle of the other rows, and the path of any other CPU. */
+#include "core/pieces.h"
 #include "norm/normalize.h"
 
 #include <math.h>
@@ -17,8 +18,10 @@
             if (line < 0)                                                                          \
                 return NULL;                                                                       \
             const T *term = p->lines[t] > 0 ? args->src[norm_term(t)] : NULL;                      \
-            for (int64_t i = 0; term != NULL && i < p->n; i++)                                     \
-                sum[i] = t == 0 ? term[line * p->n + i] : sum[i] + term[line * p->n + i];          \
+            struct atc_piece piece = {0};                                                          \
+            while (term != NULL && atc_next_piece(args, &piece, p->n))                             \
+                for (int64_t i = piece.begin; i < piece.end; i++)                                  \
+                    sum[i] = t == 0 ? term[line * p->n + i] : sum[i] + term[line * p->n + i];      \
         }                                                                                          \
         return sum;                                                                                \
     }                                                                                              \
@@ -33,21 +36,24 @@
                 return;                                                                            \
             T *y = (T *)args->dst[0] + row * p->n;                                                 \
             double sum = 0, squares = 0;                                                           \
-            if (p->kind == NORMALIZE_LAYER)                                                        \
-                for (int64_t i = 0; i < p->n; i++)                                                 \
+            struct atc_piece piece = {0};                                                          \
+            while (p->kind == NORMALIZE_LAYER && atc_next_piece(args, &piece, p->n))               \
+                for (int64_t i = piece.begin; i < piece.end; i++)                                  \
                     sum += x[i];                                                                   \
             const T mean = (T)(sum / (double)p->n);                                                \
-            for (int64_t i = 0; i < p->n; i++) {                                                   \
-                const T d = x[i] - mean;                                                           \
-                squares += d * d;                                                                  \
-            }                                                                                      \
+            for (piece = (struct atc_piece){0}; atc_next_piece(args, &piece, p->n);)               \
+                for (int64_t i = piece.begin; i < piece.end; i++) {                                \
+                    const T d = x[i] - mean;                                                       \
+                    squares += d * d;                                                              \
+                }                                                                                  \
             const T inverse = (T)(1 / sqrt(squares / (double)p->n + p->epsilon));                  \
             const int64_t entry = row % p->period * (p->n / p->run);                               \
-            for (int64_t i = 0; i < p->n; i++) {                                                   \
-                const int64_t at = entry + i / p->run;                                             \
-                const T k = scale != NULL ? scale[at] : 1, b = bias != NULL ? bias[at] : 0;        \
-                y[i] = (x[i] - mean) * inverse * k + b;                                            \
-            }                                                                                      \
+            for (piece = (struct atc_piece){0}; atc_next_piece(args, &piece, p->n);)               \
+                for (int64_t i = piece.begin; i < piece.end; i++) {                                \
+                    const int64_t at = entry + i / p->run;                                         \
+                    const T k = scale != NULL ? scale[at] : 1, b = bias != NULL ? bias[at] : 0;    \
+                    y[i] = (x[i] - mean) * inverse * k + b;                                        \
+                }                                                                                  \
         }                                                                                          \
     }
 

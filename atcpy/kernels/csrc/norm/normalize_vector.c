@@ -59,17 +59,18 @@ static inline const float *normalized_row(const struct kernel_args *args, int64_
         return terms[0];
     float *sum = args->dst[args->dst[NORM_SUM] != NULL ? NORM_SUM : NORM_Y];
     sum += row * p->n;
-    for (int64_t i = 0; i < p->n; i += VF) {
-        const int64_t lanes = min_i64(VF, p->n - i);
-        const bool full = lanes == VF;
-        vf v = full ? vf_load(terms[0] + i) : vf_load_n(terms[0] + i, lanes, 0);
-        for (int t = 1; t < count; t++)
-            v = vf_add(v, full ? vf_load(terms[t] + i) : vf_load_n(terms[t] + i, lanes, 0));
-        if (full)
-            vf_store(sum + i, v);
-        else
-            vf_store_n(sum + i, v, lanes);
-    }
+    for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, p->n);)
+        for (int64_t i = piece.begin; i < piece.end; i += VF) {
+            const int64_t lanes = min_i64(VF, p->n - i);
+            const bool full = lanes == VF;
+            vf v = full ? vf_load(terms[0] + i) : vf_load_n(terms[0] + i, lanes, 0);
+            for (int t = 1; t < count; t++)
+                v = vf_add(v, full ? vf_load(terms[t] + i) : vf_load_n(terms[t] + i, lanes, 0));
+            if (full)
+                vf_store(sum + i, v);
+            else
+                vf_store_n(sum + i, v, lanes);
+        }
     return sum;
 }
 
@@ -77,6 +78,7 @@ static inline void normalize_items(const struct kernel_args *args)
 {
     const struct normalize_params *p = args->params;
     const float *scale = args->src[NORM_SCALE], *bias = args->src[NORM_BIAS];
+    struct atc_meter meter = {.args = args};
     for (int64_t row = args->begin; row < args->end; row++) {
         const float *x = normalized_row(args, row);
         if (x == NULL)
@@ -84,19 +86,22 @@ static inline void normalize_items(const struct kernel_args *args)
         float *y = (float *)args->dst[0] + row * p->n;
         float mean = 0;
         if (p->kind == NORMALIZE_LAYER)
-            mean = (float)(row_sum(x, p->n) / (double)p->n);
-        const double squares = row_sum_of_squares(x, p->n, mean) / (double)p->n;
+            mean = (float)(row_sum(args, x, p->n) / (double)p->n);
+        const double squares = row_sum_of_squares(args, x, p->n, mean) / (double)p->n;
         const float inverse = (float)(1 / sqrt(squares + p->epsilon));
         const int64_t runs = p->n / p->run, entry = row % p->period * runs;
         if (p->run == 1) {
-            normalize_row(x, p->n, mean, inverse, scale != NULL ? scale + entry : NULL,
-                          bias != NULL ? bias + entry : NULL, y);
+            for (struct atc_piece at = {0}; atc_next_piece(args, &at, p->n);)
+                normalize_row(x + at.begin, at.end - at.begin, mean, inverse,
+                              scale != NULL ? scale + entry + at.begin : NULL,
+                              bias != NULL ? bias + entry + at.begin : NULL, y + at.begin);
             continue;
         }
-        for (int64_t r = 0; r < runs; r++)
-            normalize_run(x + r * p->run, p->run, mean, inverse,
-                          scale != NULL ? scale[entry + r] : 1, bias != NULL ? bias[entry + r] : 0,
-                          y + r * p->run);
+        for (int64_t r = 0; r < runs && !atc_spend(&meter, p->run); r++)
+            for (struct atc_piece at = {0}; atc_next_piece(args, &at, p->run);)
+                normalize_run(x + r * p->run + at.begin, at.end - at.begin, mean, inverse,
+                              scale != NULL ? scale[entry + r] : 1,
+                              bias != NULL ? bias[entry + r] : 0, y + r * p->run + at.begin);
     }
 }
 

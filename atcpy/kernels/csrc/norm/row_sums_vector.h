@@ -3,18 +3,19 @@
 #ifndef ATC_ROW_SUMS_VECTOR_H
 #define ATC_ROW_SUMS_VECTOR_H
 
-#include "core/checked.h"
+#include "core/pieces.h"
 #include "simd/vector.h"
 
 enum { SUM_RUN = 16 * VF };
 
 /* Σ x, or Σ (x − shift)². */
-static inline __attribute__((always_inline)) double sum_of_row(const float *src, int64_t n,
-                                                               bool squared, float shift)
+static inline __attribute__((always_inline)) double
+sum_of_row(const struct kernel_args *args, const float *src, int64_t n, bool squared, float shift)
 {
+    struct atc_meter meter = {.args = args};
     const vf less = vf_set1(shift);
     vd total = vd_zero();
-    for (int64_t begin = 0; begin < n; begin += SUM_RUN) {
+    for (int64_t begin = 0; begin < n && !atc_spend(&meter, SUM_RUN); begin += SUM_RUN) {
         const int64_t end = min_i64(begin + SUM_RUN, n);
         vf acc[4] = {vf_set1(0), vf_set1(0), vf_set1(0), vf_set1(0)};
         int64_t i = begin;
@@ -34,14 +35,15 @@ static inline __attribute__((always_inline)) double sum_of_row(const float *src,
     return vd_sum(total);
 }
 
-static inline double row_sum(const float *src, int64_t n)
+static inline double row_sum(const struct kernel_args *args, const float *src, int64_t n)
 {
-    return sum_of_row(src, n, false, 0);
+    return sum_of_row(args, src, n, false, 0);
 }
 
-static inline double row_sum_of_squares(const float *src, int64_t n, float shift)
+static inline double row_sum_of_squares(const struct kernel_args *args, const float *src, int64_t n,
+                                        float shift)
 {
-    return sum_of_row(src, n, true, shift);
+    return sum_of_row(args, src, n, true, shift);
 }
 
 #endif

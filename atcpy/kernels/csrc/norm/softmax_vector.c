@@ -4,49 +4,62 @@
 /* The rows need the names, too. */
 #include "simd/softmax_row_vector.h"
 
-static inline void softmax_row(const float *src, int64_t n, float *dst)
+static inline void softmax_row(const struct kernel_args *args, const float *src, int64_t n,
+                               float *dst)
 {
-    const vf scale = vf_set1((float)(1 / exp_row(src, n, largest_of_row(src, n), dst)));
-    int64_t i = 0;
-    for (; i + VF <= n; i += VF)
-        vf_store(dst + i, vf_mul(vf_load(dst + i), scale));
-    if (i < n)
-        vf_store_n(dst + i, vf_mul(vf_load_n(dst + i, n - i, 0), scale), n - i);
+    const float largest = largest_of_row(args, src, n);
+    const vf scale = vf_set1((float)(1 / exp_row(args, src, n, largest, dst)));
+    for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, n);) {
+        int64_t i = piece.begin;
+        for (; i + VF <= piece.end; i += VF)
+            vf_store(dst + i, vf_mul(vf_load(dst + i), scale));
+        if (i < piece.end)
+            vf_store_n(dst + i, vf_mul(vf_load_n(dst + i, n - i, 0), scale), n - i);
+    }
 }
 
-static inline void log_softmax_row(const float *src, int64_t n, float *dst)
+static inline void log_softmax_row(const struct kernel_args *args, const float *src, int64_t n,
+                                   float *dst)
 {
-    const float largest = largest_of_row(src, n);
-    const vf log_sum = vf_set1((float)log(exp_row(src, n, largest, NULL)));
+    const float largest = largest_of_row(args, src, n);
+    const vf log_sum = vf_set1((float)log(exp_row(args, src, n, largest, NULL)));
     const vf shift = vf_set1(largest);
-    int64_t i = 0;
-    for (; i + VF <= n; i += VF)
-        vf_store(dst + i, vf_sub(vf_sub(vf_load(src + i), shift), log_sum));
-    if (i < n)
-        vf_store_n(dst + i, vf_sub(vf_sub(vf_load_n(src + i, n - i, 0), shift), log_sum), n - i);
+    for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, n);) {
+        int64_t i = piece.begin;
+        for (; i + VF <= piece.end; i += VF)
+            vf_store(dst + i, vf_sub(vf_sub(vf_load(src + i), shift), log_sum));
+        if (i < piece.end) {
+            const vf x = vf_load_n(src + i, n - i, 0);
+            vf_store_n(dst + i, vf_sub(vf_sub(x, shift), log_sum), n - i);
+        }
+    }
 }
 
 /* `lanes` ≤ VF neighbouring columns. */
-static inline void softmax_columns(const struct softmax_params *p, const float *src, int64_t lanes,
+static inline void softmax_columns(const struct kernel_args *args, const float *src, int64_t lanes,
                                    float *dst)
 {
+    const struct softmax_params *p = args->params;
     vf largest = vf_set1(-INFINITY);
-    for (int64_t i = 0; i < p->n; i++)
-        largest = vf_max(largest, vf_load_n(src + i * p->inner, lanes, 0));
+    for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, p->n);)
+        for (int64_t i = piece.begin; i < piece.end; i++)
+            largest = vf_max(largest, vf_load_n(src + i * p->inner, lanes, 0));
     vd total = vd_zero();
-    for (int64_t i = 0; i < p->n; i++) {
-        const vf e = vf_exp(vf_sub(vf_load_n(src + i * p->inner, lanes, 0), largest));
-        total = vd_add(total, e);
-        if (p->kind == SOFTMAX)
-            vf_store_n(dst + i * p->inner, e, lanes);
-    }
+    for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, p->n);)
+        for (int64_t i = piece.begin; i < piece.end; i++) {
+            const vf e = vf_exp(vf_sub(vf_load_n(src + i * p->inner, lanes, 0), largest));
+            total = vd_add(total, e);
+            if (p->kind == SOFTMAX)
+                vf_store_n(dst + i * p->inner, e, lanes);
+        }
     vf sum = vd_quotient(total, 1);
     if (p->kind == SOFTMAX) {
         const vf scale = vf_div(vf_set1(1), sum);
-        for (int64_t i = 0; i < p->n; i++) {
-            float *at = dst + i * p->inner;
-            vf_store_n(at, vf_mul(vf_load_n(at, lanes, 0), scale), lanes);
-        }
+        for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, p->n);)
+            for (int64_t i = piece.begin; i < piece.end; i++) {
+                float *at = dst + i * p->inner;
+                vf_store_n(at, vf_mul(vf_load_n(at, lanes, 0), scale), lanes);
+            }
         return;
     }
     float logs[VF];
@@ -54,10 +67,11 @@ static inline void softmax_columns(const struct softmax_params *p, const float *
     for (int lane = 0; lane < VF; lane++)
         logs[lane] = logf(logs[lane]);
     sum = vf_load(logs);
-    for (int64_t i = 0; i < p->n; i++) {
-        const vf x = vf_load_n(src + i * p->inner, lanes, 0);
-        vf_store_n(dst + i * p->inner, vf_sub(vf_sub(x, largest), sum), lanes);
-    }
+    for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, p->n);)
+        for (int64_t i = piece.begin; i < piece.end; i++) {
+            const vf x = vf_load_n(src + i * p->inner, lanes, 0);
+            vf_store_n(dst + i * p->inner, vf_sub(vf_sub(x, largest), sum), lanes);
+        }
 }
 
 void FOR_ISA(softmax_f32)(const struct kernel_args *args)
@@ -69,10 +83,10 @@ void FOR_ISA(softmax_f32)(const struct kernel_args *args)
         float *dst = (float *)args->dst[0] + at.at;
         if (p->inner > 1)
             for (int64_t c = 0; c < at.columns; c += VF)
-                softmax_columns(p, src + c, min_i64(VF, at.columns - c), dst + c);
+                softmax_columns(args, src + c, min_i64(VF, at.columns - c), dst + c);
         else if (p->kind == SOFTMAX)
-            softmax_row(src, p->n, dst);
+            softmax_row(args, src, p->n, dst);
         else
-            log_softmax_row(src, p->n, dst);
+            log_softmax_row(args, src, p->n, dst);
     }
 }

@@ -1,13 +1,13 @@
 /* recurrent by its definition: the oracle of the other rows, and the path of any other CPU. */
+#include "core/pieces.h"
 #include "recurrent/recurrent.h"
-
-#include <string.h>
 
 /* One row while it runs; h, c and the buffers lie in scratch. */
 struct run {
     const struct recurrent_params *p;
     const struct recurrent_item *it;
     float *h, *next, *c, *reset;
+    struct atc_meter *meter;
 };
 
 /* Σ_k h[k] · r[gate][k][column] */
@@ -23,6 +23,8 @@ static float gate_sum(const struct run *run, const float *h, int64_t gate, int64
         r += column;
     }
     double sum = 0;
+    if (atc_spend(run->meter, p->hidden))
+        return 0;
     for (int64_t k = 0; k < p->hidden; k++)
         sum += (double)h[k] * r[k * step];
     return (float)sum;
@@ -103,7 +105,7 @@ static void run_row(struct run run, const struct recurrent_row *row)
     const int64_t n = p->hidden;
     set(run.h, row->h, n);
     set(run.c, row->c, n);
-    for (int64_t step = 0; step < p->steps; step++) {
+    for (int64_t step = 0; step < p->steps && !atc_spend(run.meter, 1 + n); step++) {
         if (step >= row->steps) {
             if (row->y != NULL)
                 set(row->y + step * run.it->y_step, NULL, n);
@@ -134,12 +136,13 @@ void recurrent_f32_scalar(const struct kernel_args *args)
     const struct recurrent_params *p = args->params;
     const int64_t width = recurrent_width(p);
     float *buffers = args->scratch;
+    struct atc_meter meter = {.args = args};
     for (int64_t item = args->begin; item < args->end; item++) {
         const struct recurrent_item it = recurrent_item_at(args, item);
         for (int64_t row = it.row; row < it.row + it.rows; row++) {
             const struct recurrent_row at = recurrent_row_at(args, &it, row);
             run_row((struct run){p, &it, buffers, buffers + width, buffers + 2 * width,
-                                 buffers + 3 * width},
+                                 buffers + 3 * width, &meter},
                     &at);
         }
     }

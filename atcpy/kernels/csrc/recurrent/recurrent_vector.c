@@ -1,4 +1,5 @@
 /* recurrent on float32 vectors. */
+#include "core/pieces.h"
 #include "recurrent/recurrent.h"
 #include "simd/activation_vector.h"
 
@@ -24,6 +25,7 @@ struct rows {
     float *h, *next, *c, *reset;
     const float *x[REC_ROWS]; /* of this step */
     int64_t width, r_panel, r_step, r_gate;
+    struct atc_meter *meter;
     bool usual; /* Sigmoid, Tanh, Tanh without a clip */
 };
 
@@ -202,7 +204,7 @@ static inline __attribute__((always_inline)) void all_columns(const struct rows 
 {
     const int64_t n = s->p->hidden;
     struct sums sums;
-    for (int64_t j = 0; j < n; j += REC_PANEL) {
+    for (int64_t j = 0; j < n && !atc_spend(s->meter, n * gates); j += REC_PANEL) {
         if (j + REC_PANEL <= n || s->p->r_packed == 1)
             gate_sums(s, h, j, first, gates, rows, false, &sums);
         else
@@ -244,7 +246,7 @@ static inline __attribute__((always_inline)) void run_rows(struct rows s, int ro
         set(s.h + i * s.width, s.row[i].h, n);
         set(s.c + i * s.width, s.row[i].c, n);
     }
-    for (int64_t step = 0; step < steps; step++) {
+    for (int64_t step = 0; step < steps && !atc_spend(s.meter, 1 + n); step++) {
         const int64_t t = s.it->reverse ? steps - 1 - step : step;
         for (int i = 0; i < rows; i++)
             s.x[i] = s.row[i].x + t * s.it->x_step;
@@ -257,7 +259,8 @@ static inline __attribute__((always_inline)) void run_rows(struct rows s, int ro
                 set(s.row[i].y + t * s.it->y_step, s.h + i * s.width, n);
     }
     for (int i = 0; i < rows; i++) {
-        for (int64_t t = steps; t < p->steps && s.row[i].y != NULL; t++)
+        for (int64_t t = steps; t < p->steps && s.row[i].y != NULL && !atc_spend(s.meter, 1 + n);
+             t++)
             set(s.row[i].y + t * s.it->y_step, NULL, n);
         if (s.row[i].y_h != NULL)
             set(s.row[i].y_h, s.h + i * s.width, n);
@@ -284,9 +287,10 @@ static void recurrent_items(const struct kernel_args *args)
     const struct recurrent_params *p = args->params;
     const int64_t width = recurrent_width(p);
     float *buffers = args->scratch;
+    struct atc_meter meter = {.args = args};
     for (int64_t item = args->begin; item < args->end; item++) {
         const struct recurrent_item it = recurrent_item_at(args, item);
-        struct rows s = {.p = p, .it = &it, .h = buffers, .width = width};
+        struct rows s = {.p = p, .it = &it, .h = buffers, .width = width, .meter = &meter};
         s.next = s.h + REC_ROWS * width;
         s.c = s.next + REC_ROWS * width;
         s.reset = s.c + REC_ROWS * width;

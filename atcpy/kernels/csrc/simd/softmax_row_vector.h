@@ -2,7 +2,7 @@
 #ifndef ATC_SOFTMAX_ROW_VECTOR_H
 #define ATC_SOFTMAX_ROW_VECTOR_H
 
-#include "core/checked.h"
+#include "core/pieces.h"
 #include "simd/math_vector.h"
 
 #include <math.h>
@@ -10,24 +10,28 @@
 /* Of a row: so many exponentials are summed in float before they are added in double. */
 enum { ROW_RUN = 32 * VF };
 
-static inline float largest_of_row(const float *src, int64_t n)
+static inline float largest_of_row(const struct kernel_args *args, const float *src, int64_t n)
 {
     vf best[2] = {vf_set1(-INFINITY), vf_set1(-INFINITY)};
-    int64_t i = 0;
-    for (; i + 2 * VF <= n; i += 2 * VF)
-        for (int a = 0; a < 2; a++)
-            best[a] = vf_max(best[a], vf_load(src + i + a * VF));
-    for (; i < n; i += VF)
-        best[0] = vf_max(best[0], vf_load_n(src + i, min_i64(VF, n - i), -INFINITY));
+    for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, n);) {
+        int64_t i = piece.begin;
+        for (; i + 2 * VF <= piece.end; i += 2 * VF)
+            for (int a = 0; a < 2; a++)
+                best[a] = vf_max(best[a], vf_load(src + i + a * VF));
+        for (; i < piece.end; i += VF)
+            best[0] = vf_max(best[0], vf_load_n(src + i, min_i64(VF, n - i), -INFINITY));
+    }
     return vf_largest_lane(vf_max(best[0], best[1]));
 }
 
 /* Σ e^(x − largest), each term kept in dst unless that is NULL. */
-static inline double exp_row(const float *src, int64_t n, float largest, float *dst)
+static inline double exp_row(const struct kernel_args *args, const float *src, int64_t n,
+                             float largest, float *dst)
 {
+    struct atc_meter meter = {.args = args};
     const vf shift = vf_set1(largest);
     vd total = vd_zero();
-    for (int64_t begin = 0; begin < n; begin += ROW_RUN) {
+    for (int64_t begin = 0; begin < n && !atc_spend(&meter, ROW_RUN); begin += ROW_RUN) {
         const int64_t end = min_i64(begin + ROW_RUN, n);
         vf sum = vf_set1(0);
         int64_t i = begin;
