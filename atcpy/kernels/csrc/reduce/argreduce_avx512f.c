@@ -1,4 +1,5 @@
 /* argreduce of floats, sixteen columns or sixteen elements of a row at a time. */
+#include "core/pieces.h"
 #include "reduce/argreduce.h"
 
 #include <immintrin.h>
@@ -37,18 +38,20 @@ static inline __m512 load_lanes(const float *src, __mmask16 lanes, int64_t apart
 /* Up to sixteen results, a lane each: of n elements that lie `stride` apart, which begin `apart`
  * from those of the lane before.
  */
-static inline void reduce_lanes(const float *src, int64_t stride, int64_t n, int64_t apart,
-                                int64_t results, int64_t *dst, bool max, bool last)
+static inline void reduce_lanes(const struct kernel_args *args, const float *src, int64_t stride,
+                                int64_t n, int64_t apart, int64_t results, int64_t *dst, bool max,
+                                bool last)
 {
     const __mmask16 lanes = first_lanes(results);
     __m512 best = load_lanes(src, lanes, apart);
     __m512i index = _mm512_setzero_si512();
-    for (int64_t k = 1; k < n; k++) {
-        const __m512 v = load_lanes(src + k * stride, lanes, apart);
-        const __mmask16 better = beats(v, best, max, last);
-        best = _mm512_mask_mov_ps(best, better, v);
-        index = _mm512_mask_set1_epi32(index, better, (int)k);
-    }
+    for (struct atc_piece piece = {1, 1}; atc_next_piece(args, &piece, n);)
+        for (int64_t k = piece.begin; k < piece.end; k++) {
+            const __m512 v = load_lanes(src + k * stride, lanes, apart);
+            const __mmask16 better = beats(v, best, max, last);
+            best = _mm512_mask_mov_ps(best, better, v);
+            index = _mm512_mask_set1_epi32(index, better, (int)k);
+        }
     const __m512i low = _mm512_cvtepi32_epi64(_mm512_castsi512_si256(index));
     const __m512i high = _mm512_cvtepi32_epi64(_mm512_extracti64x4_epi64(index, 1));
     _mm512_mask_storeu_epi64(dst, (__mmask8)lanes, low);
@@ -56,20 +59,22 @@ static inline void reduce_lanes(const float *src, int64_t stride, int64_t n, int
 }
 
 /* One result: each lane reduces every sixteenth element, then the lanes are compared. */
-static inline int64_t reduce_row(const float *src, int64_t n, bool max, bool last)
+static inline int64_t reduce_row(const struct kernel_args *args, const float *src, int64_t n,
+                                 bool max, bool last)
 {
     const __m512i step = _mm512_set1_epi32(VF);
     __m512i at = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     __m512i index = at;
     __m512 best = _mm512_maskz_loadu_ps(first_lanes(n), src);
-    for (int64_t k = VF; k < n; k += VF) {
-        const __mmask16 lanes = first_lanes(n - k);
-        const __m512 v = _mm512_maskz_loadu_ps(lanes, src + k);
-        const __mmask16 better = lanes & beats(v, best, max, last);
-        at = _mm512_add_epi32(at, step);
-        best = _mm512_mask_mov_ps(best, better, v);
-        index = _mm512_mask_mov_epi32(index, better, at);
-    }
+    for (struct atc_piece piece = {VF, VF}; atc_next_piece(args, &piece, n);)
+        for (int64_t k = piece.begin; k < piece.end; k += VF) {
+            const __mmask16 lanes = first_lanes(n - k);
+            const __m512 v = _mm512_maskz_loadu_ps(lanes, src + k);
+            const __mmask16 better = lanes & beats(v, best, max, last);
+            at = _mm512_add_epi32(at, step);
+            best = _mm512_mask_mov_ps(best, better, v);
+            index = _mm512_mask_mov_epi32(index, better, at);
+        }
     float bests[VF];
     int32_t indices[VF];
     _mm512_storeu_ps(bests, best);
@@ -92,7 +97,7 @@ static inline void reduce_short_rows(const struct kernel_args *args, bool max, b
     const float *src = args->src[0];
     int64_t *dst = args->dst[0];
     for (int64_t row = args->begin; row < args->end; row += VF)
-        reduce_lanes(src + row * p->n, 1, p->n, p->n, args->end - row, dst + row, max, last);
+        reduce_lanes(args, src + row * p->n, 1, p->n, p->n, args->end - row, dst + row, max, last);
 }
 
 static inline void reduce_items(const struct kernel_args *args, bool max, bool last)
@@ -109,10 +114,10 @@ static inline void reduce_items(const struct kernel_args *args, bool max, bool l
         const float *src = (const float *)args->src[0] + outer * p->n * p->inner + column;
         int64_t *dst = (int64_t *)args->dst[0] + outer * p->inner + column;
         if (p->inner == 1)
-            *dst = reduce_row(src, p->n, max, last);
+            *dst = reduce_row(args, src, p->n, max, last);
         else
             for (int64_t c = 0; c < columns; c += VF)
-                reduce_lanes(src + c, p->inner, p->n, 1, columns - c, dst + c, max, last);
+                reduce_lanes(args, src + c, p->inner, p->n, 1, columns - c, dst + c, max, last);
     }
 }
 

@@ -1,4 +1,5 @@
 /* argreduce by its definition. */
+#include "core/pieces.h"
 #include "reduce/argreduce.h"
 
 /* True if v comes before the best so far; a NaN comes before every number. */
@@ -7,14 +8,15 @@
      ((last) && ((v) == (best) || ((v) != (v) && (best) != (best)))))
 
 #define SCAN(T, op)                                                                                \
-    for (int64_t k = 1; k < p->n; k++)                                                             \
-        for (int64_t c = 0; c < columns; c++) {                                                    \
-            const T v = src[k * p->inner + c];                                                     \
-            if (BEATS(op, v, best[c], p->last)) {                                                  \
-                best[c] = v;                                                                       \
-                dst[c] = k;                                                                        \
-            }                                                                                      \
-        }
+    for (struct atc_piece piece = {1, 1}; atc_next_piece(args, &piece, p->n);)                     \
+        for (int64_t k = piece.begin; k < piece.end; k++)                                          \
+            for (int64_t c = 0; c < columns; c++) {                                                \
+                const T v = src[k * p->inner + c];                                                 \
+                if (BEATS(op, v, best[c], p->last)) {                                              \
+                    best[c] = v;                                                                   \
+                    dst[c] = k;                                                                    \
+                }                                                                                  \
+            }
 
 /* Rows of elements that lie behind each other. Few elements of a long row beat all before them; of
  * short rows there are many, so that nothing is asked for each.
@@ -24,11 +26,12 @@
         const T *src = (const T *)args->src[0] + item * p->n;                                      \
         T best = src[0];                                                                           \
         int64_t at = 0;                                                                            \
-        for (int64_t i = 1; i < p->n; i++)                                                         \
-            if (__builtin_expect(BEATS(op, src[i], best, last), 0)) {                              \
-                best = src[i];                                                                     \
-                at = i;                                                                            \
-            }                                                                                      \
+        for (struct atc_piece piece = {1, 1}; atc_next_piece(args, &piece, p->n);)                 \
+            for (int64_t i = piece.begin; i < piece.end; i++)                                      \
+                if (__builtin_expect(BEATS(op, src[i], best, last), 0)) {                          \
+                    best = src[i];                                                                 \
+                    at = i;                                                                        \
+                }                                                                                  \
         ((int64_t *)args->dst[0])[item] = at;                                                      \
     }
 

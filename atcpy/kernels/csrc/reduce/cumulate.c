@@ -8,9 +8,7 @@
  * Row by row, each from the one before.
  */
 #include "core/half.h"
-#include "core/kernel.h"
-
-#include <string.h>
+#include "core/pieces.h"
 
 #define CUMULATE_FIELDS(I64, I64S, F64, ENUM)                                                      \
     ENUM(kind, cumulate_names)                                                                     \
@@ -72,9 +70,11 @@ DEFINE_FAMILY(cumulate, CUMULATE_FIELDS, .check = check, .cost = cost);
             }                                                                                      \
     }                                                                                              \
                                                                                                    \
-    static void cumulate_##name(const struct cumulate_params *p, const type *x, type *y,           \
+    static void cumulate_##name(const struct kernel_args *args, const type *x, type *y,            \
                                 int64_t columns)                                                   \
     {                                                                                              \
+        const struct cumulate_params *p = args->params;                                            \
+        struct atc_meter meter = {.args = args};                                                   \
         const int64_t row = p->reverse ? -p->inner : p->inner;                                     \
         const int64_t first = p->reverse ? (p->n - 1) * p->inner : 0;                              \
         const type start = p->kind == CUMULATE_SUM ? (type)0 : (type)(one);                        \
@@ -85,7 +85,7 @@ DEFINE_FAMILY(cumulate, CUMULATE_FIELDS, .check = check, .cost = cost);
         else                                                                                       \
             for (int64_t i = 0; i < columns; i++)                                                  \
                 y[i] = start;                                                                      \
-        for (int64_t a = 1; a < p->n; a++)                                                         \
+        for (int64_t a = 1; a < p->n && !atc_spend(&meter, columns); a++)                          \
             step_##name(p->kind, y + (a - 1) * row, x + (p->exclusive ? a - 1 : a) * row,          \
                         y + a * row, columns);                                                     \
     }
@@ -105,11 +105,12 @@ DEFINE_INT(u32, uint32_t)
 DEFINE_INT(u64, uint64_t)
 
 /* Signed and unsigned integers that wrap around are the same bits. */
-static void cumulate_lanes(const struct cumulate_params *p, const void *x, void *y, int64_t first,
-                           int64_t columns)
+static void cumulate_lanes(const struct kernel_args *args, int64_t first, int64_t columns)
 {
-#define LANES(name, type) cumulate_##name(p, (const type *)x + first, (type *)y + first, columns)
-    switch (p->dtype) {
+    const void *x = args->src[0];
+    void *y = args->dst[0];
+#define LANES(name, type) cumulate_##name(args, (const type *)x + first, (type *)y + first, columns)
+    switch (((const struct cumulate_params *)args->params)->dtype) {
     case DTYPE_F32:
         LANES(f32, float);
         break;
@@ -146,7 +147,6 @@ void cumulate_any_scalar(const struct kernel_args *args)
     for (int64_t item = args->begin; item < args->end; item++) {
         const int64_t column = item % chunks * CUMULATE_CHUNK;
         const int64_t first = item / chunks * p->n * p->inner + column;
-        cumulate_lanes(p, args->src[0], args->dst[0], first,
-                       min_i64(CUMULATE_CHUNK, p->inner - column));
+        cumulate_lanes(args, first, min_i64(CUMULATE_CHUNK, p->inner - column));
     }
 }

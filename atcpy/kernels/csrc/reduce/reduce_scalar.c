@@ -1,50 +1,58 @@
 /* reduce by its definition: the oracle of the other rows, and the path of any other CPU. */
+#include "core/pieces.h"
 #include "reduce/reduce.h"
 
 #include <tgmath.h>
 
-/* Calls `body` with `v`, each reduced element of column c in turn. */
-#define EACH(T, p, src, body)                                                                      \
-    for (int64_t i0 = 0; i0 < (p)->reduced[0]; i0++)                                               \
-        for (int64_t i1 = 0; i1 < (p)->reduced[1]; i1++)                                           \
-            for (int64_t i2 = 0; i2 < (p)->reduced[2]; i2++)                                       \
-                for (int64_t i3 = 0; i3 < (p)->reduced[3]; i3++) {                                 \
-                    const T v = (src)[i0 * (p)->reduced_stride[0] + i1 * (p)->reduced_stride[1] +  \
-                                      i2 * (p)->reduced_stride[2] + i3 * (p)->reduced_stride[3]];  \
-                    body;                                                                          \
-                }
+/* Calls `body` with `v`, each reduced element of a result in turn. */
+#define EACH(T, meter, src, body)                                                                  \
+    for (int64_t i0 = 0; i0 < p->reduced[0]; i0++)                                                 \
+        for (int64_t i1 = 0; i1 < p->reduced[1]; i1++)                                             \
+            for (int64_t i2 = 0; i2 < p->reduced[2]; i2++) {                                       \
+                if (atc_spend(meter, p->reduced[3]))                                               \
+                    return 0;                                                                      \
+                struct atc_piece piece = {0};                                                      \
+                while (atc_next_piece((meter)->args, &piece, p->reduced[3]))                       \
+                    for (int64_t i3 = piece.begin; i3 < piece.end; i3++) {                         \
+                        const T v =                                                                \
+                            (src)[i0 * p->reduced_stride[0] + i1 * p->reduced_stride[1] +          \
+                                  i2 * p->reduced_stride[2] + i3 * p->reduced_stride[3]];          \
+                        body;                                                                      \
+                    }                                                                              \
+            }
 
 /* Sums and products are taken in double; squares are rounded to T first. */
 #define DEFINE_FLOATS(T, name)                                                                     \
-    static T name(const struct reduce_params *p, const T *src)                                     \
+    static T name(struct atc_meter *meter, const T *src)                                          \
     {                                                                                              \
+        const struct reduce_params *p = meter->args->params;                                       \
         double acc = p->kind == REDUCE_PROD ? 1 : 0;                                               \
         T best = p->kind == REDUCE_MIN ? (T)INFINITY : -(T)INFINITY;                               \
         switch (p->kind) {                                                                         \
         case REDUCE_MAX:                                                                           \
-            EACH(T, p, src, best = v > best || v != v ? v : best)                                  \
+            EACH(T, meter, src, best = v > best || v != v ? v : best)                                  \
             return best;                                                                           \
         case REDUCE_MIN:                                                                           \
-            EACH(T, p, src, best = v < best || v != v ? v : best)                                  \
+            EACH(T, meter, src, best = v < best || v != v ? v : best)                                  \
             return best;                                                                           \
         case REDUCE_PROD:                                                                          \
-            EACH(T, p, src, acc *= v)                                                              \
+            EACH(T, meter, src, acc *= v)                                                              \
             return (T)acc;                                                                         \
         case REDUCE_L1:                                                                            \
-            EACH(T, p, src, acc += fabs(v))                                                        \
+            EACH(T, meter, src, acc += fabs(v))                                                        \
             return (T)acc;                                                                         \
         case REDUCE_L2:                                                                            \
         case REDUCE_SUM_SQUARE:                                                                    \
-            EACH(T, p, src, const T square = v * v; acc += square)                                 \
+            EACH(T, meter, src, const T square = v * v; acc += square)                                 \
             return p->kind == REDUCE_L2 ? sqrt((T)acc) : (T)acc;                                   \
         case REDUCE_LOG_SUM_EXP:                                                                   \
-            EACH(T, p, src, best = v > best || v != v ? v : best)                                  \
+            EACH(T, meter, src, best = v > best || v != v ? v : best)                                  \
             if (best == -(T)INFINITY || best == (T)INFINITY)                                       \
                 return best;                                                                       \
-            EACH(T, p, src, acc += exp((T)(v - best)))                                             \
+            EACH(T, meter, src, acc += exp((T)(v - best)))                                             \
             return (T)(log(acc) + best);                                                           \
         default:                                                                                   \
-            EACH(T, p, src, acc += v)                                                              \
+            EACH(T, meter, src, acc += v)                                                              \
             if (p->kind == REDUCE_MEAN)                                                            \
                 acc /= (double)reduce_product(p->reduced);                                         \
             return p->kind == REDUCE_LOG_SUM ? log((T)acc) : (T)acc;                               \
@@ -55,52 +63,54 @@
  * fraction; squares are added in double, where they cannot overflow.
  */
 #define DEFINE_INTEGERS(T, U, lowest, largest, name)                                                \
-    static T name(const struct reduce_params *p, const T *src)                                     \
+    static T name(struct atc_meter *meter, const T *src)                                          \
     {                                                                                              \
+        const struct reduce_params *p = meter->args->params;                                       \
         const bool is_signed = (T)-1 < (T)1;                                                       \
         U acc = p->kind == REDUCE_PROD;                                                            \
         T best = p->kind == REDUCE_MIN ? largest : lowest;                                          \
         double squares = 0;                                                                        \
         switch (p->kind) {                                                                         \
         case REDUCE_MAX:                                                                           \
-            EACH(T, p, src, best = v > best ? v : best)                                            \
+            EACH(T, meter, src, best = v > best ? v : best)                                            \
             return best;                                                                           \
         case REDUCE_MIN:                                                                           \
-            EACH(T, p, src, best = v < best ? v : best)                                            \
+            EACH(T, meter, src, best = v < best ? v : best)                                            \
             return best;                                                                           \
         case REDUCE_PROD:                                                                          \
-            EACH(T, p, src, acc = (U)(acc * (U)v))                                                 \
+            EACH(T, meter, src, acc = (U)(acc * (U)v))                                                 \
             return (T)acc;                                                                         \
         case REDUCE_L1:                                                                            \
-            EACH(T, p, src, acc = (U)(acc + (is_signed && v < (T)1 ? (U)(0 - (U)v) : (U)v)))            \
+            EACH(T, meter, src, acc = (U)(acc + (is_signed && v < (T)1 ? (U)(0 - (U)v) : (U)v)))            \
             return (T)acc;                                                                         \
         case REDUCE_L2:                                                                            \
-            EACH(T, p, src, squares += (double)v * (double)v)                                      \
+            EACH(T, meter, src, squares += (double)v * (double)v)                                      \
             squares = sqrt(squares);                                                               \
             return squares < (double)largest ? (T)squares : largest;                               \
         case REDUCE_SUM_SQUARE:                                                                    \
-            EACH(T, p, src, acc = (U)(acc + (U)((U)v * (U)v)))                                     \
+            EACH(T, meter, src, acc = (U)(acc + (U)((U)v * (U)v)))                                     \
             return (T)acc;                                                                         \
         case REDUCE_MEAN:                                                                          \
-            EACH(T, p, src, acc = (U)(acc + (U)v))                                                 \
+            EACH(T, meter, src, acc = (U)(acc + (U)v))                                                 \
             if (!is_signed)                                                                        \
                 return (T)(acc / (uint64_t)reduce_product(p->reduced));                            \
             return (T)((int64_t)(T)acc / reduce_product(p->reduced));                              \
         default:                                                                                   \
-            EACH(T, p, src, acc = (U)(acc + (U)v))                                                 \
+            EACH(T, meter, src, acc = (U)(acc + (U)v))                                                 \
             return (T)acc;                                                                         \
         }                                                                                          \
     }
 
 /* Types that are only compared. */
 #define DEFINE_ORDERED(T, lowest, largest, name)                                                    \
-    static T name(const struct reduce_params *p, const T *src)                                     \
+    static T name(struct atc_meter *meter, const T *src)                                          \
     {                                                                                              \
+        const struct reduce_params *p = meter->args->params;                                       \
         T best = p->kind == REDUCE_MIN ? largest : lowest;                                          \
         if (p->kind == REDUCE_MIN)                                                                 \
-            EACH(T, p, src, best = v < best ? v : best)                                            \
+            EACH(T, meter, src, best = v < best ? v : best)                                            \
         else                                                                                       \
-            EACH(T, p, src, best = v > best ? v : best)                                            \
+            EACH(T, meter, src, best = v > best ? v : best)                                            \
         return best;                                                                               \
     }
 
@@ -110,10 +120,11 @@
         const struct reduce_params *p = args->params;                                              \
         const T *src = args->src[0];                                                               \
         T *dst = args->dst[0];                                                                     \
+        struct atc_meter meter = {.args = args};                                                   \
         for (int64_t item = args->begin; item < args->end; item++) {                               \
             const struct reduce_item at = reduce_item_at(p, item);                                 \
             for (int64_t c = 0; c < at.columns; c++)                                               \
-                dst[at.dst + c] = one(p, src + at.src + c);                                        \
+                dst[at.dst + c] = one(&meter, src + at.src + c);                                        \
         }                                                                                          \
     }
 

@@ -1,4 +1,5 @@
 /* reduce on vectors: along a row, or over neighbouring columns. */
+#include "core/pieces.h"
 #include "reduce/reduce.h"
 #include "simd/vector.h"
 
@@ -49,7 +50,8 @@ static inline vf extreme(enum reduce_kind kind, vf a, vf b)
 }
 
 /* n floats side by side added to `total`, four accumulators at a time. */
-static inline vd sum_row(enum reduce_kind kind, const float *src, int64_t n, vd total)
+static inline __attribute__((always_inline)) vd sum_row(enum reduce_kind kind, const float *src,
+                                                        int64_t n, vd total)
 {
     int64_t i = 0;
     for (; i + ROW_RUN <= n; i += ROW_RUN) {
@@ -69,25 +71,35 @@ static inline vd sum_row(enum reduce_kind kind, const float *src, int64_t n, vd 
     return vd_add(total, rest);
 }
 
-static inline vf extreme_row(enum reduce_kind kind, const float *src, int64_t n, vf best,
-                             float none)
+static inline __attribute__((always_inline)) vf extreme_row(const struct kernel_args *args,
+                                                            bool is_long, enum reduce_kind kind,
+                                                            const float *src, int64_t n, vf best,
+                                                            float none)
 {
     vf acc[4] = {best, best, best, best};
-    int64_t i = 0;
-    for (; i + 4 * VF <= n; i += 4 * VF)
-        for (int a = 0; a < 4; a++)
-            acc[a] = extreme(kind, acc[a], vf_load(src + i + a * VF));
-    for (; i < n; i += VF) {
-        const vf x = i + VF <= n ? vf_load(src + i) : vf_load_n(src + i, n - i, none);
-        acc[0] = extreme(kind, acc[0], x);
-    }
+    int64_t i = 0, end = n;
+    do {
+        if (is_long)
+            end = min_i64(i + ATC_PIECE, n);
+        for (; i + 4 * VF <= end; i += 4 * VF)
+            for (int a = 0; a < 4; a++)
+                acc[a] = extreme(kind, acc[a], vf_load(src + i + a * VF));
+        for (; i < end; i += VF) {
+            const vf x = i + VF <= n ? vf_load(src + i) : vf_load_n(src + i, n - i, none);
+            acc[0] = extreme(kind, acc[0], x);
+        }
+    } while (is_long && i < n && !atc_stopped(args));
     return extreme(kind, extreme(kind, acc[0], acc[1]), extreme(kind, acc[2], acc[3]));
 }
 
-/* One result whose innermost reduced dim is dense. */
-static inline float reduce_rows(const struct reduce_params *p, enum reduce_kind kind,
-                                const float *src)
+/* One result whose innermost reduced dim is dense. `is_long` is a constant where this is inlined,
+ * so that a result of few elements asks nothing.
+ */
+static inline __attribute__((always_inline)) float
+reduce_rows(struct atc_meter *meter, bool is_long, enum reduce_kind kind, const float *src)
 {
+    const struct kernel_args *args = meter->args;
+    const struct reduce_params *p = args->params;
     const float none = kind == REDUCE_MIN ? INFINITY : -INFINITY;
     vf best = vf_set1(none);
     vd total = vd_zero();
@@ -96,10 +108,20 @@ static inline float reduce_rows(const struct reduce_params *p, enum reduce_kind 
             for (int64_t k = 0; k < p->reduced[2]; k++) {
                 const float *row = src + i * p->reduced_stride[0] + j * p->reduced_stride[1] +
                                    k * p->reduced_stride[2];
-                if (takes_extreme(kind))
-                    best = extreme_row(kind, row, p->reduced[3], best, none);
-                else
-                    total = sum_row(kind, row, p->reduced[3], total);
+                const int64_t n = p->reduced[3];
+                if (is_long && atc_spend(meter, n))
+                    return none;
+                if (takes_extreme(kind)) {
+                    best = extreme_row(args, is_long, kind, row, n, best, none);
+                    continue;
+                }
+                int64_t at = 0, end = n;
+                do {
+                    if (is_long)
+                        end = min_i64(at + ATC_PIECE, n);
+                    total = sum_row(kind, row + at, end - at, total);
+                    at = end;
+                } while (is_long && at < n && !atc_stopped(args));
             }
     if (!takes_extreme(kind))
         return finish(kind, vd_sum(total), reduce_product(p->reduced));
@@ -113,11 +135,11 @@ static inline float reduce_rows(const struct reduce_params *p, enum reduce_kind 
 }
 
 /* `parts` vectors of neighbouring results; the last has `last` lanes. */
-static inline __attribute__((always_inline)) void reduce_columns(const struct reduce_params *p,
-                                                                 enum reduce_kind kind,
-                                                                 const float *src, int parts,
-                                                                 int64_t last, float *dst)
+static inline __attribute__((always_inline)) void
+reduce_columns(struct atc_meter *meter, bool is_long, enum reduce_kind kind, const float *src,
+               int parts, int64_t last, float *dst)
 {
+    const struct reduce_params *p = meter->args->params;
     const float none = kind == REDUCE_MIN ? INFINITY : takes_extreme(kind) ? -INFINITY : 0;
     vf acc[PARTS];
     vd total[PARTS];
@@ -130,6 +152,8 @@ static inline __attribute__((always_inline)) void reduce_columns(const struct re
             for (int64_t k = 0; k < p->reduced[2]; k++) {
                 const float *at = src + i * p->reduced_stride[0] + j * p->reduced_stride[1] +
                                   k * p->reduced_stride[2];
+                if (is_long && atc_spend(meter, 1))
+                    return;
                 for (int64_t m = 0; m < p->reduced[3]; m++, at += p->reduced_stride[3]) {
                     for (int a = 0; a < parts; a++) {
                         const vf x = a < parts - 1 || last == VF ? vf_load(at + a * VF)
@@ -137,7 +161,11 @@ static inline __attribute__((always_inline)) void reduce_columns(const struct re
                         acc[a] = takes_extreme(kind) ? extreme(kind, acc[a], x)
                                                      : vf_add(acc[a], term(kind, x));
                     }
-                    if (takes_extreme(kind) || (m + 1) % COLUMN_RUN != 0)
+                    if ((m + 1) % COLUMN_RUN != 0)
+                        continue;
+                    if (is_long && atc_spend(meter, COLUMN_RUN * VF))
+                        return;
+                    if (takes_extreme(kind))
                         continue;
                     for (int a = 0; a < parts; a++) {
                         total[a] = vd_add(total[a], acc[a]);
@@ -167,52 +195,64 @@ static inline __attribute__((always_inline)) void reduce_columns(const struct re
 }
 
 /* One item. `kind` is a constant where this is inlined, so that the loops are without choices. */
-static inline __attribute__((always_inline)) void reduce_one(const struct reduce_params *p,
+static inline __attribute__((always_inline)) void reduce_one(struct atc_meter *meter, bool is_long,
                                                              enum reduce_kind kind,
                                                              const float *src, int64_t columns,
                                                              float *dst)
 {
+    const struct reduce_params *p = meter->args->params;
     if (p->inner == 1 && p->reduced_stride[3] == 1)
-        *dst = reduce_rows(p, kind, src);
+        *dst = reduce_rows(meter, is_long, kind, src);
     else if (columns == REDUCE_COLUMNS)
-        reduce_columns(p, kind, src, PARTS, VF, dst);
+        reduce_columns(meter, is_long, kind, src, PARTS, VF, dst);
     else
         for (int64_t c = 0; c < columns; c += VF)
-            reduce_columns(p, kind, src + c, 1, min_i64(VF, columns - c), dst + c);
+            reduce_columns(meter, is_long, kind, src + c, 1, min_i64(VF, columns - c), dst + c);
 }
 
-void FOR_ISA(reduce_f32)(const struct kernel_args *args)
+static inline __attribute__((always_inline)) void reduce_items(const struct kernel_args *args,
+                                                               bool is_long)
 {
     const struct reduce_params *p = args->params;
+    struct atc_meter meter = {.args = args};
     for (int64_t item = args->begin; item < args->end; item++) {
         const struct reduce_item at = reduce_item_at(p, item);
         const float *src = (const float *)args->src[0] + at.src;
         float *dst = (float *)args->dst[0] + at.dst;
         switch ((enum reduce_kind)p->kind) {
         case REDUCE_MAX:
-            reduce_one(p, REDUCE_MAX, src, at.columns, dst);
+            reduce_one(&meter, is_long, REDUCE_MAX, src, at.columns, dst);
             break;
         case REDUCE_MIN:
-            reduce_one(p, REDUCE_MIN, src, at.columns, dst);
+            reduce_one(&meter, is_long, REDUCE_MIN, src, at.columns, dst);
             break;
         case REDUCE_L1:
-            reduce_one(p, REDUCE_L1, src, at.columns, dst);
+            reduce_one(&meter, is_long, REDUCE_L1, src, at.columns, dst);
             break;
         case REDUCE_L2:
-            reduce_one(p, REDUCE_L2, src, at.columns, dst);
+            reduce_one(&meter, is_long, REDUCE_L2, src, at.columns, dst);
             break;
         case REDUCE_SUM_SQUARE:
-            reduce_one(p, REDUCE_SUM_SQUARE, src, at.columns, dst);
+            reduce_one(&meter, is_long, REDUCE_SUM_SQUARE, src, at.columns, dst);
             break;
         case REDUCE_LOG_SUM:
-            reduce_one(p, REDUCE_LOG_SUM, src, at.columns, dst);
+            reduce_one(&meter, is_long, REDUCE_LOG_SUM, src, at.columns, dst);
             break;
         case REDUCE_MEAN:
-            reduce_one(p, REDUCE_MEAN, src, at.columns, dst);
+            reduce_one(&meter, is_long, REDUCE_MEAN, src, at.columns, dst);
             break;
         default:
-            reduce_one(p, REDUCE_SUM, src, at.columns, dst);
+            reduce_one(&meter, is_long, REDUCE_SUM, src, at.columns, dst);
             break;
         }
     }
+}
+
+void FOR_ISA(reduce_f32)(const struct kernel_args *args)
+{
+    const struct reduce_params *p = args->params;
+    if (reduce_product(p->reduced) > ATC_PIECE)
+        reduce_items(args, true);
+    else
+        reduce_items(args, false);
 }
