@@ -8,9 +8,7 @@
  * A condition that is true beyond n is a fault.
  */
 #include "core/index.h"
-#include "core/kernel.h"
-
-#include <string.h>
+#include "core/pieces.h"
 
 #define COMPRESS_FIELDS(I64, I64S, F64, ENUM)                                                      \
     I64(outer) I64(n) I64(inner) I64(item) I64(conditions)
@@ -59,26 +57,33 @@ void compress_any_scalar(const struct kernel_args *args)
     const uint8_t *condition = args->src[COMPRESS_CONDITION], *x = args->src[COMPRESS_X];
     uint8_t *y = args->dst[COMPRESS_Y];
     int64_t *count = args->dst[COMPRESS_COUNT];
-    const size_t bytes = (size_t)(p->inner * p->item);
+    const int64_t bytes = p->inner * p->item;
     *count = 0;
-    for (int64_t i = 0; i < p->conditions; i++) {
-        if (condition[i] == 0)
-            continue;
-        if (i >= p->n) {
-            atc_note_fault(args->fault, FAULT_INDEX_OUTSIDE, i, p->n);
-            return;
+    for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, p->conditions);)
+        for (int64_t i = piece.begin; i < piece.end; i++) {
+            if (condition[i] == 0)
+                continue;
+            if (i >= p->n) {
+                atc_note_fault(args->fault, FAULT_INDEX_OUTSIDE, i, p->n);
+                return;
+            }
+            (*count)++;
         }
-        (*count)++;
-    }
     if (bytes == 0)
         return;
     const int64_t known = min_i64(p->conditions, p->n);
-    for (int64_t outer = 0; outer < p->outer; outer++, x += (size_t)p->n * bytes) {
-        for (int64_t i = 0; i < known; i++) {
-            if (condition[i] == 0)
-                continue;
-            memcpy(y, x + (size_t)i * bytes, bytes);
-            y += bytes;
-        }
+    struct atc_meter meter = {.args = args};
+    for (int64_t outer = 0; outer < p->outer; outer++, x += p->n * bytes) {
+        if (atc_spend(&meter, 1))
+            return;
+        for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, known);)
+            for (int64_t i = piece.begin; i < piece.end; i++) {
+                if (condition[i] == 0)
+                    continue;
+                if (atc_spend(&meter, 1 + bytes / 8))
+                    return;
+                atc_copy(args, y, x + i * bytes, bytes);
+                y += bytes;
+            }
     }
 }

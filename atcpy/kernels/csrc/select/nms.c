@@ -13,7 +13,6 @@
  *
  * Boxes leave a heap, best first, and each is compared with those chosen.
  */
-#include "core/kernel.h"
 #include "select/ranked.h"
 #include "select/sort_key.h"
 
@@ -104,39 +103,44 @@ static float scalar_of(const struct kernel_args *args, int number, float without
 }
 
 /* The boxes of one class with scores that count, as a heap; returns how many. */
-static int64_t candidates(const struct kernel_args *args, const float *scores, struct ranked *heap)
+static int64_t candidates(struct atc_meter *meter, const float *scores, struct ranked *heap)
 {
+    const struct kernel_args *args = meter->args;
     const struct nms_params *p = args->params;
     const bool has_min_score = args->src[NMS_MIN_SCORE] != NULL;
     const float min_score = scalar_of(args, NMS_MIN_SCORE, 0);
     int64_t n = 0;
-    for (int64_t i = 0; i < p->n; i++)
-        if (!has_min_score || scores[i] > min_score)
-            heap[n++] = (struct ranked){key_of_f64((double)scores[i]), i};
-    make_heap(heap, n, true);
+    for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, p->n);)
+        for (int64_t i = piece.begin; i < piece.end; i++)
+            if (!has_min_score || scores[i] > min_score)
+                heap[n++] = (struct ranked){key_of_f64((double)scores[i]), i};
+    make_heap(meter, heap, n, true);
     return n;
 }
 
 /* Writes the chosen boxes of one class; returns how many. */
-static int64_t choose(const struct kernel_args *args, int64_t lane, int64_t max_boxes, int64_t *y)
+static int64_t choose(struct atc_meter *meter, int64_t lane, int64_t max_boxes, int64_t *y)
 {
+    const struct kernel_args *args = meter->args;
     const struct nms_params *p = args->params;
     const int64_t batch = lane / p->classes;
     const float *boxes = (const float *)args->src[NMS_BOXES] + batch * p->n * 4;
     const float iou = scalar_of(args, NMS_IOU, 0);
     struct ranked *heap = args->scratch;
-    int64_t left = candidates(args, (const float *)args->src[NMS_SCORES] + lane * p->n, heap);
+    int64_t left = candidates(meter, (const float *)args->src[NMS_SCORES] + lane * p->n, heap);
     int64_t chosen = 0;
-    while (left > 0 && chosen < max_boxes) {
+    while (left > 0 && chosen < max_boxes && !atc_spend(meter, RANKED_WORK + chosen)) {
         const int64_t box = heap[0].at;
         heap[0] = heap[--left];
         sift_down(heap, left, 0, true);
         const struct sides sides = sides_of(boxes + box * 4, p->centred != 0);
         bool is_free = true;
-        for (int64_t i = 0; i < chosen && is_free; i++) {
-            const struct sides other = sides_of(boxes + y[i * 3 + 2] * 4, p->centred != 0);
-            is_free = !lies_over(&sides, &other, iou);
-        }
+        struct atc_piece piece = {0};
+        while (is_free && atc_next_piece(args, &piece, chosen))
+            for (int64_t i = piece.begin; i < piece.end && is_free; i++) {
+                const struct sides other = sides_of(boxes + y[i * 3 + 2] * 4, p->centred != 0);
+                is_free = !lies_over(&sides, &other, iou);
+            }
         if (!is_free)
             continue;
         y[chosen * 3] = batch;
@@ -155,7 +159,9 @@ void nms_f32_scalar(const struct kernel_args *args)
         args->src[NMS_MAX_BOXES] == NULL ? 0 : *(const int64_t *)args->src[NMS_MAX_BOXES];
     const int64_t max_boxes = min_i64(stated, p->room);
     int64_t *y = args->dst[NMS_Y], count = 0;
-    for (int64_t lane = 0; p->n > 0 && lane < p->batches * p->classes; lane++)
-        count += choose(args, lane, max_boxes, y + count * 3);
+    struct atc_meter meter = {.args = args};
+    const int64_t lanes = p->n > 0 ? p->batches * p->classes : 0;
+    for (int64_t lane = 0; lane < lanes && !atc_spend(&meter, 1); lane++)
+        count += choose(&meter, lane, max_boxes, y + count * 3);
     *(int64_t *)args->dst[NMS_COUNT] = count;
 }

@@ -6,9 +6,7 @@
  *
  * The elements are counted first, because rows of the result are as long as that.
  */
-#include "core/kernel.h"
-
-#include <string.h>
+#include "core/pieces.h"
 
 #define NONZERO_FIELDS(I64, I64S, F64, ENUM) I64(rank) I64S(dims, 8) I64(item) I64(is_float)
 DECLARE_PARAMS(nonzero, NONZERO_FIELDS)
@@ -79,16 +77,18 @@ void nonzero_any_scalar(const struct kernel_args *args)
     int64_t *y = args->dst[NONZERO_Y], *count = args->dst[NONZERO_COUNT];
     const int64_t elements = atc_product(p->dims, p->rank);
     int64_t found = 0, next = 0, index[ATC_MAX_RANK] = {0};
-    for (int64_t at = 0; at < elements; at++)
-        found += test(x, at, p->is_float != 0);
+    for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, elements);)
+        for (int64_t at = piece.begin; at < piece.end; at++)
+            found += test(x, at, p->is_float != 0);
     *count = found;
-    for (int64_t at = 0; at < elements && next < found; at++) {
-        if (test(x, at, p->is_float != 0)) {
-            for (int64_t i = 0; i < p->rank; i++)
-                y[i * found + next] = index[i];
-            next++;
+    for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, elements);)
+        for (int64_t at = piece.begin; at < piece.end && next < found; at++) {
+            if (test(x, at, p->is_float != 0)) {
+                for (int64_t i = 0; i < p->rank; i++)
+                    y[i * found + next] = index[i];
+                next++;
+            }
+            for (int64_t i = p->rank - 1; i >= 0 && ++index[i] == p->dims[i]; i--)
+                index[i] = 0;
         }
-        for (int64_t i = p->rank - 1; i >= 0 && ++index[i] == p->dims[i]; i--)
-            index[i] = 0;
-    }
 }

@@ -10,9 +10,7 @@
  */
 #include "core/half.h"
 #include "core/index.h"
-#include "core/kernel.h"
-
-#include <string.h>
+#include "core/pieces.h"
 
 #define ONEHOT_FIELDS(I64, I64S, F64, ENUM) I64(outer) I64(depth) I64(inner) I64(item) I64(dtype)
 DECLARE_PARAMS(onehot, ONEHOT_FIELDS)
@@ -88,14 +86,16 @@ void onehot_any_scalar(const struct kernel_args *args)
     const uint8_t *off = args->src[ONEHOT_VALUES], *on = off + item;
     for (int64_t outer = args->begin; outer < args->end; outer++) {
         uint8_t *y = (uint8_t *)args->dst[0] + outer * block * item;
-        for (int64_t i = 0; i < block; i++)
-            memcpy(y + i * item, off, (size_t)item);
-        for (int64_t i = 0; i < p->inner; i++) {
-            int64_t at = read_number(args->src[ONEHOT_INDICES], outer * p->inner + i, p->dtype);
-            if (at < -p->depth || at >= p->depth)
-                continue;
-            at += at < 0 ? p->depth : 0;
-            memcpy(y + (at * p->inner + i) * item, on, (size_t)item);
-        }
+        for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, block);)
+            for (int64_t i = piece.begin; i < piece.end; i++)
+                memcpy(y + i * item, off, (size_t)item);
+        for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, p->inner);)
+            for (int64_t i = piece.begin; i < piece.end; i++) {
+                int64_t at = read_number(args->src[ONEHOT_INDICES], outer * p->inner + i, p->dtype);
+                if (at < -p->depth || at >= p->depth)
+                    continue;
+                at += at < 0 ? p->depth : 0;
+                memcpy(y + (at * p->inner + i) * item, on, (size_t)item);
+            }
     }
 }

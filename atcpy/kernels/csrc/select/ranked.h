@@ -4,8 +4,7 @@
 #ifndef ATC_RANKED_H
 #define ATC_RANKED_H
 
-#include <stdbool.h>
-#include <stdint.h>
+#include "core/pieces.h"
 
 struct ranked {
     uint64_t key;
@@ -31,9 +30,14 @@ static inline void sift_down(struct ranked *heap, int64_t n, int64_t root, bool 
     heap[root] = sinking;
 }
 
-static inline void make_heap(struct ranked *heap, int64_t n, bool best_first)
+enum {
+    RANKED_WORK = 32
+}; /* of a sift, as a meter counts it: most of a large heap is in no cache */
+
+static inline void make_heap(struct atc_meter *meter, struct ranked *heap, int64_t n,
+                             bool best_first)
 {
-    for (int64_t root = n / 2 - 1; root >= 0; root--)
+    for (int64_t root = n / 2 - 1; root >= 0 && !atc_spend(meter, RANKED_WORK); root--)
         sift_down(heap, n, root, best_first);
 }
 

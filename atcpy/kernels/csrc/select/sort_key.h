@@ -4,10 +4,8 @@
 #ifndef ATC_SORT_KEY_H
 #define ATC_SORT_KEY_H
 
-#include <string.h>
-
 #include "core/half.h"
-#include "core/kernel.h"
+#include "core/pieces.h"
 
 static inline uint64_t key_of_i64(int64_t x)
 {
@@ -26,17 +24,19 @@ static inline uint64_t key_of_f64(double x)
 
 #define KEYS_CASE(number, type, key)                                                               \
     case number:                                                                                   \
-        for (int64_t i = 0; i < n; i++) {                                                          \
-            type x;                                                                                \
-            memcpy(&x, from + i * step * (int64_t)sizeof x, sizeof x);                             \
-            keys[i] = key;                                                                         \
-        }                                                                                          \
+        while (atc_next_piece(args, &piece, n))                                                    \
+            for (int64_t i = piece.begin; i < piece.end; i++) {                                    \
+                type x;                                                                            \
+                memcpy(&x, from + i * step * (int64_t)sizeof x, sizeof x);                         \
+                keys[i] = key;                                                                     \
+            }                                                                                      \
         return;
 
 /* The keys of n elements, `step` apart; `flip` reverses their order. */
-static inline void sort_keys(int64_t dtype, const void *src, int64_t n, int64_t step, uint64_t flip,
-                             uint64_t *keys)
+static inline void sort_keys(const struct kernel_args *args, int64_t dtype, const void *src,
+                             int64_t n, int64_t step, uint64_t flip, uint64_t *keys)
 {
+    struct atc_piece piece = {0};
     const uint8_t *from = src;
     switch (dtype) {
         KEYS_CASE(DTYPE_F32, float, key_of_f64((double)x) ^ flip)
@@ -52,8 +52,9 @@ static inline void sort_keys(int64_t dtype, const void *src, int64_t n, int64_t 
         KEYS_CASE(DTYPE_U64, uint64_t, x ^ flip)
         KEYS_CASE(DTYPE_U8, uint8_t, (uint64_t)x ^ flip)
     default: /* bool: any byte but 0 is true */
-        for (int64_t i = 0; i < n; i++)
-            keys[i] = (uint64_t)(from[i * step] != 0) ^ flip;
+        while (atc_next_piece(args, &piece, n))
+            for (int64_t i = piece.begin; i < piece.end; i++)
+                keys[i] = (uint64_t)(from[i * step] != 0) ^ flip;
     }
 }
 

@@ -8,7 +8,6 @@
  *
  * A heap of the best so far, its worst on top, is taken apart at the end.
  */
-#include "core/kernel.h"
 #include "select/ranked.h"
 #include "select/sort_key.h"
 
@@ -61,18 +60,24 @@ static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 
 DEFINE_FAMILY(topk, TOPK_FIELDS, .check = check, .cost = cost);
 
-static void best_of(const uint64_t *keys, int64_t n, struct ranked *best, int64_t k)
+static void best_of(const struct kernel_args *args, const uint64_t *keys, int64_t n,
+                    struct ranked *best, int64_t k)
 {
-    for (int64_t i = 0; i < k; i++)
-        best[i] = (struct ranked){keys[i], i};
-    make_heap(best, k, false);
-    for (int64_t i = k; i < n; i++) {
-        if (keys[i] > best[0].key) {
+    struct atc_meter meter = {.args = args};
+    for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, k);)
+        for (int64_t i = piece.begin; i < piece.end; i++)
+            best[i] = (struct ranked){keys[i], i};
+    make_heap(&meter, best, k, false);
+    for (struct atc_piece piece = {k, k}; atc_next_piece(args, &piece, n);)
+        for (int64_t i = piece.begin; i < piece.end; i++) {
+            if (keys[i] <= best[0].key)
+                continue;
+            if (atc_spend(&meter, RANKED_WORK))
+                return;
             best[0] = (struct ranked){keys[i], i};
             sift_down(best, k, 0, false);
         }
-    }
-    for (int64_t left = k - 1; left > 0; left--) {
+    for (int64_t left = k - 1; left > 0 && !atc_spend(&meter, RANKED_WORK); left--) {
         const struct ranked worst = best[0];
         best[0] = best[left];
         best[left] = worst;
@@ -90,13 +95,16 @@ void topk_any_scalar(const struct kernel_args *args)
     for (int64_t lane = args->begin; lane < args->end; lane++) {
         const int64_t outer = lane / p->inner, inner = lane % p->inner;
         const uint8_t *x = (const uint8_t *)args->src[0] + (outer * p->n * p->inner + inner) * item;
-        sort_keys(p->dtype, x, p->n, p->inner, p->largest ? 0 : UINT64_MAX, keys);
-        best_of(keys, p->n, best, p->k);
-        for (int64_t i = 0; i < p->k; i++) {
-            const int64_t to = (outer * p->k + i) * p->inner + inner;
-            indices[to] = best[i].at;
-            memcpy((uint8_t *)args->dst[TOPK_VALUES] + to * item, x + best[i].at * p->inner * item,
-                   (size_t)item);
-        }
+        sort_keys(args, p->dtype, x, p->n, p->inner, p->largest ? 0 : UINT64_MAX, keys);
+        best_of(args, keys, p->n, best, p->k);
+        if (atc_was_stopped(args))
+            return; /* not all of `best` is written */
+        for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, p->k);)
+            for (int64_t i = piece.begin; i < piece.end; i++) {
+                const int64_t to = (outer * p->k + i) * p->inner + inner;
+                indices[to] = best[i].at;
+                memcpy((uint8_t *)args->dst[TOPK_VALUES] + to * item,
+                       x + best[i].at * p->inner * item, (size_t)item);
+            }
     }
 }

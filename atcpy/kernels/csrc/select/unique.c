@@ -13,7 +13,6 @@
  *
  * Slices are sorted by their keys, stably, so that of equal ones the first leads.
  */
-#include "core/kernel.h"
 #include "select/sort_key.h"
 
 #define UNIQUE_FIELDS(I64, I64S, F64, ENUM)                                                        \
@@ -71,7 +70,10 @@ DEFINE_FAMILY(unique, UNIQUE_FIELDS, .check = check, .cost = cost);
 struct slices {
     const struct unique_params *p;
     const uint64_t *keys;
+    struct atc_meter *meter;
 };
+
+enum { COMPARED_WORK = 1024 }; /* at most, of a comparison: few go on to the end of long slices */
 
 static int compare(const struct slices *s, int64_t a, int64_t b)
 {
@@ -79,9 +81,12 @@ static int compare(const struct slices *s, int64_t a, int64_t b)
     for (int64_t outer = 0; outer < p->outer; outer++) {
         const uint64_t *left = s->keys + (outer * p->n + a) * p->inner;
         const uint64_t *right = s->keys + (outer * p->n + b) * p->inner;
-        for (int64_t i = 0; i < p->inner; i++)
-            if (left[i] != right[i])
-                return left[i] < right[i] ? -1 : 1;
+        if (atc_spend(s->meter, min_i64(p->inner, COMPARED_WORK)))
+            return 0;
+        for (struct atc_piece piece = {0}; atc_next_piece(s->meter->args, &piece, p->inner);)
+            for (int64_t i = piece.begin; i < piece.end; i++)
+                if (left[i] != right[i])
+                    return left[i] < right[i] ? -1 : 1;
     }
     return 0;
 }
@@ -89,26 +94,32 @@ static int compare(const struct slices *s, int64_t a, int64_t b)
 static void merge(const struct slices *s, const int64_t *from, int64_t *to, int64_t begin,
                   int64_t middle, int64_t end)
 {
-    for (int64_t a = begin, b = middle, at = begin; at < end; at++) {
+    for (int64_t a = begin, b = middle, at = begin; at < end && !atc_spend(s->meter, 1); at++) {
         const bool left = b == end || (a < middle && compare(s, from[a], from[b]) <= 0);
         to[at] = from[left ? a++ : b++];
     }
 }
 
-/* The numbers of the slices in order, in one of the two arrays. */
+/* The numbers of the slices in order, in one of the two arrays; NULL if the call is to end. */
 static const int64_t *sort(const struct slices *s, int64_t *order, int64_t *spare)
 {
     const int64_t n = s->p->n;
-    for (int64_t i = 0; i < n; i++)
-        order[i] = i;
+    for (struct atc_piece piece = {0}; atc_next_piece(s->meter->args, &piece, n);)
+        for (int64_t i = piece.begin; i < piece.end; i++)
+            order[i] = i;
+    if (atc_was_stopped(s->meter->args))
+        return NULL;
     for (int64_t width = 1; width < n; width *= 2) {
-        for (int64_t begin = 0; begin < n; begin += 2 * width)
+        for (int64_t begin = 0; begin < n; begin += 2 * width) {
+            if (atc_spend(s->meter, 1))
+                return NULL;
             merge(s, order, spare, begin, min_i64(begin + width, n), min_i64(begin + 2 * width, n));
+        }
         int64_t *const sorted = spare;
         spare = order;
         order = sorted;
     }
-    return order;
+    return atc_was_stopped(s->meter->args) ? NULL : order;
 }
 
 static void write_slices(const struct kernel_args *args, const int64_t *first, int64_t count)
@@ -117,10 +128,62 @@ static void write_slices(const struct kernel_args *args, const int64_t *first, i
     const int64_t bytes = p->inner * atc_item_bytes((int)p->dtype);
     const uint8_t *x = args->src[0];
     uint8_t *y = args->dst[UNIQUE_Y];
+    struct atc_meter meter = {.args = args};
     for (int64_t outer = 0; outer < p->outer; outer++)
-        for (int64_t i = 0; i < count; i++)
-            memcpy(y + (outer * count + i) * bytes, x + (outer * p->n + first[i]) * bytes,
-                   (size_t)bytes);
+        for (int64_t i = 0; i < count; i++) {
+            if (atc_spend(&meter, 1 + bytes / 8))
+                return;
+            atc_copy(args, y + (outer * count + i) * bytes, x + (outer * p->n + first[i]) * bytes,
+                     bytes);
+        }
+}
+
+/* How many different slices there are. `leader[i]` becomes the first slice equal to i, `number[i]`
+ * the position of leader i in the result.
+ */
+static int64_t number_slices(const struct slices *s, const int64_t *sorted, int64_t *leader,
+                             int64_t *number)
+{
+    const struct kernel_args *args = s->meter->args;
+    const int64_t n = s->p->n;
+    int64_t count = 0;
+    for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, n);)
+        for (int64_t i = piece.begin; i < piece.end; i++) {
+            const bool is_new = i == 0 || compare(s, sorted[i - 1], sorted[i]) != 0;
+            leader[sorted[i]] = is_new ? sorted[i] : leader[sorted[i - 1]];
+        }
+    for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, n);)
+        for (int64_t i = piece.begin; i < piece.end; i++) {
+            const int64_t slice = s->p->sorted ? sorted[i] : i;
+            if (leader[slice] == slice)
+                number[slice] = count++;
+        }
+    return count;
+}
+
+/* What the results after y say. */
+static void write_counts(const struct kernel_args *args, const int64_t *first, int64_t count,
+                         const int64_t *leader, const int64_t *number)
+{
+    const struct unique_params *p = args->params;
+    int64_t *indices = p->results > UNIQUE_INDICES ? args->dst[UNIQUE_INDICES] : NULL;
+    int64_t *inverse = p->results > UNIQUE_INVERSE ? args->dst[UNIQUE_INVERSE] : NULL;
+    int64_t *counts = p->results > UNIQUE_COUNTS ? args->dst[UNIQUE_COUNTS] : NULL;
+    for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, count);)
+        for (int64_t i = piece.begin; i < piece.end; i++) {
+            if (indices != NULL)
+                indices[i] = first[i];
+            if (counts != NULL)
+                counts[i] = 0;
+        }
+    for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, p->n);)
+        for (int64_t i = piece.begin; i < piece.end; i++) {
+            if (inverse != NULL)
+                inverse[i] = number[leader[i]];
+            if (counts != NULL)
+                counts[number[leader[i]]]++;
+        }
+    *(int64_t *)args->dst[p->results] = count;
 }
 
 void unique_any_scalar(const struct kernel_args *args)
@@ -129,42 +192,25 @@ void unique_any_scalar(const struct kernel_args *args)
     if (args->begin == args->end)
         return;
     const int64_t n = p->n;
-    /* leader[i] is the first slice equal to i; number[i] the position of leader i in the result. */
     int64_t *order = args->scratch, *spare = order + n, *leader = spare + n, *number = leader + n;
     uint64_t *keys = (uint64_t *)(number + n);
-    const struct slices slices = {p, keys};
-    sort_keys(p->dtype, args->src[0], p->outer * n * p->inner, 1, 0, keys);
+    struct atc_meter meter = {.args = args};
+    const struct slices slices = {p, keys, &meter};
+    sort_keys(args, p->dtype, args->src[0], p->outer * n * p->inner, 1, 0, keys);
     const int64_t *sorted = sort(&slices, order, spare);
-    for (int64_t i = 0; i < n; i++) {
-        const bool is_new = i == 0 || compare(&slices, sorted[i - 1], sorted[i]) != 0;
-        leader[sorted[i]] = is_new ? sorted[i] : leader[sorted[i - 1]];
-    }
-    int64_t count = 0;
-    for (int64_t i = 0; i < n; i++) {
-        const int64_t slice = p->sorted ? sorted[i] : i;
-        if (leader[slice] == slice)
-            number[slice] = count++;
-    }
+    if (sorted == NULL)
+        return;
+    const int64_t count = number_slices(&slices, sorted, leader, number);
+    if (atc_was_stopped(args))
+        return;
     /* The order is not needed any more. */
     int64_t *first = order;
-    for (int64_t i = 0; i < n; i++)
-        if (leader[i] == i)
-            first[number[i]] = i;
+    for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, n);)
+        for (int64_t i = piece.begin; i < piece.end; i++)
+            if (leader[i] == i)
+                first[number[i]] = i;
+    if (atc_was_stopped(args))
+        return;
     write_slices(args, first, count);
-    int64_t *indices = p->results > UNIQUE_INDICES ? args->dst[UNIQUE_INDICES] : NULL;
-    int64_t *inverse = p->results > UNIQUE_INVERSE ? args->dst[UNIQUE_INVERSE] : NULL;
-    int64_t *counts = p->results > UNIQUE_COUNTS ? args->dst[UNIQUE_COUNTS] : NULL;
-    for (int64_t i = 0; i < count; i++) {
-        if (indices != NULL)
-            indices[i] = first[i];
-        if (counts != NULL)
-            counts[i] = 0;
-    }
-    for (int64_t i = 0; i < n; i++) {
-        if (inverse != NULL)
-            inverse[i] = number[leader[i]];
-        if (counts != NULL)
-            counts[number[leader[i]]]++;
-    }
-    *(int64_t *)args->dst[p->results] = count;
+    write_counts(args, first, count, leader, number);
 }
