@@ -6,7 +6,7 @@
  * The second method of Wu, Lin and Weng, "Probability estimates for multi-class classification by
  * pairwise coupling" (2004), as libsvm iterates it: at most ROUNDS times.
  */
-#include "core/kernel.h"
+#include "core/pieces.h"
 
 #include <math.h>
 
@@ -47,13 +47,13 @@ static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 DEFINE_FAMILY(pairwise_coupling, COUPLING_FIELDS, .check = check, .cost = cost);
 
 /* Q of the quadratic form that the probabilities minimise: Σ (r_ji·p_i − r_ij·p_j)². */
-static void set_up(const float *r, int64_t n, float *q, float *p)
+static void set_up(struct atc_meter *meter, const float *r, int64_t n, float *q, float *p)
 {
     for (int64_t i = 0; i < n; i++) {
         q[i * n + i] = 0;
         p[i] = 1.0f / (float)n;
     }
-    for (int64_t i = 0; i < n; i++)
+    for (int64_t i = 0; i < n && !atc_spend(meter, n); i++)
         for (int64_t j = i + 1; j < n; j++) {
             const float r_ij = *r++, r_ji = 1 - r_ij;
             q[i * n + i] += r_ji * r_ji;
@@ -62,13 +62,14 @@ static void set_up(const float *r, int64_t n, float *q, float *p)
         }
 }
 
-static void couple(const float *r, int64_t n, float *q, float *qp, float *p)
+static void couple(struct atc_meter *meter, const float *r, int64_t n, float *q, float *qp,
+                   float *p)
 {
     const float enough = 0.005f / (float)n;
-    set_up(r, n, q, p);
+    set_up(meter, r, n, q, p);
     for (int round = 0; round < ROUNDS; round++) {
         float pqp = 0, worst = 0;
-        for (int64_t i = 0; i < n; i++) {
+        for (int64_t i = 0; i < n && !atc_spend(meter, n); i++) {
             qp[i] = 0;
             for (int64_t j = 0; j < n; j++)
                 qp[i] += q[i * n + j] * p[j];
@@ -79,6 +80,8 @@ static void couple(const float *r, int64_t n, float *q, float *qp, float *p)
         if (worst < enough)
             return;
         for (int64_t i = 0; i < n; i++) {
+            if (atc_spend(meter, n))
+                return;
             const float change = (pqp - qp[i]) / q[i * n + i], total = 1 + change;
             p[i] += change;
             pqp = (pqp + change * (change * q[i * n + i] + 2 * qp[i])) / total / total;
@@ -95,7 +98,8 @@ void pairwise_coupling_f32_scalar(const struct kernel_args *args)
     const struct pairwise_coupling_params *p = args->params;
     const int64_t n = p->classes;
     float *q = args->scratch, *qp = q + n * n;
+    struct atc_meter meter = {.args = args};
     for (int64_t row = args->begin; row < args->end; row++)
-        couple((const float *)args->src[0] + row * pairs_of(n), n, q, qp,
+        couple(&meter, (const float *)args->src[0] + row * pairs_of(n), n, q, qp,
                (float *)args->dst[0] + row * n);
 }

@@ -18,11 +18,9 @@
  *
  * The checker proves every index that the constants hold, once, when the plan is loaded.
  */
-#include "core/kernel.h"
+#include "core/pieces.h"
 
 #include <math.h>
-#include <string.h>
-
 static const char *const trees_aggregates[] = {"sum", "min", "max", NULL};
 enum { TREES_SUM, TREES_MIN, TREES_MAX };
 

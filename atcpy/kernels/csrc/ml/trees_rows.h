@@ -4,33 +4,36 @@
 
 /* Goes on with LANES walks, each from its node along its row, until all have arrived. */
 static inline __attribute__((always_inline)) void
-OF(walk)(const NODE *nodes, const T *const *x, uint32_t *node, int64_t depth, bool missing)
+OF(walk)(const struct kernel_args *args, const T *const *x, uint32_t *node, bool missing)
 {
-    for (int64_t d = 0; d < depth; d += STEPS) {
-        uint32_t moved = 0;
-        for (int step = 0; step < STEPS; step++) {
-            moved = 0;
+    const struct trees_params *p = args->params;
+    const NODE *nodes = args->src[TREES_NODES];
+    for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, p->depth);)
+        for (int64_t d = piece.begin; d < piece.end; d += STEPS) {
+            uint32_t moved = 0;
+            for (int step = 0; step < STEPS; step++) {
+                moved = 0;
 #pragma GCC unroll 8
-            for (int k = 0; k < LANES; k++) {
-                const NODE *here = nodes + node[k];
-                uint32_t feature = here->feature;
-                bool left;
-                if (missing) {
-                    const bool nan_left = (feature & NAN_TO_CHILD_0) != 0;
-                    feature &= ~NAN_TO_CHILD_0;
-                    const T v = x[k][feature];
-                    left = (v <= here->threshold) | (nan_left & (v != v));
-                } else {
-                    left = x[k][feature] <= here->threshold;
+                for (int k = 0; k < LANES; k++) {
+                    const NODE *here = nodes + node[k];
+                    uint32_t feature = here->feature;
+                    bool left;
+                    if (missing) {
+                        const bool nan_left = (feature & NAN_TO_CHILD_0) != 0;
+                        feature &= ~NAN_TO_CHILD_0;
+                        const T v = x[k][feature];
+                        left = (v <= here->threshold) | (nan_left & (v != v));
+                    } else {
+                        left = x[k][feature] <= here->threshold;
+                    }
+                    const uint32_t next = here->child[!left];
+                    moved |= next ^ node[k];
+                    node[k] = next;
                 }
-                const uint32_t next = here->child[!left];
-                moved |= next ^ node[k];
-                node[k] = next;
             }
+            if (moved == 0)
+                return;
         }
-        if (moved == 0)
-            return;
-    }
 }
 
 static inline T OF(combine)(int64_t aggregate, T total, T weight)
@@ -64,38 +67,42 @@ static inline void OF(collect)(const struct kernel_args *args, uint32_t node, T 
 }
 
 /* LANES rows at x through each tree. */
-static inline __attribute__((always_inline)) void OF(many_rows)(const struct kernel_args *args,
-                                                                const T *x, T *y, bool missing)
+static inline __attribute__((always_inline)) void OF(many_rows)(struct atc_meter *meter, const T *x,
+                                                                T *y, bool missing)
 {
+    const struct kernel_args *args = meter->args;
     const struct trees_params *p = args->params;
     const int32_t *roots = args->src[TREES_ROOTS];
     const T *rows[LANES];
     for (int k = 0; k < LANES; k++)
         rows[k] = x + k * p->features;
-    for (int64_t tree = 0; tree < p->trees; tree++) {
+    for (int64_t tree = 0; tree < p->trees && !atc_spend(meter, p->depth + p->max_entries);
+         tree++) {
         uint32_t node[LANES];
         for (int k = 0; k < LANES; k++)
             node[k] = (uint32_t)roots[tree];
-        OF(walk)(args->src[TREES_NODES], rows, node, p->depth, missing);
+        OF(walk)(args, rows, node, missing);
         for (int k = 0; k < LANES; k++)
             OF(collect)(args, node[k], y + k * p->targets);
     }
 }
 
 /* One row through LANES trees at a time. */
-static inline __attribute__((always_inline)) void OF(one_row)(const struct kernel_args *args,
-                                                              const T *x, T *y, bool missing)
+static inline __attribute__((always_inline)) void OF(one_row)(struct atc_meter *meter, const T *x,
+                                                              T *y, bool missing)
 {
+    const struct kernel_args *args = meter->args;
     const struct trees_params *p = args->params;
     const int32_t *roots = args->src[TREES_ROOTS];
     const T *rows[LANES];
     for (int k = 0; k < LANES; k++)
         rows[k] = x;
-    for (int64_t tree = 0; tree < p->trees; tree += LANES) {
+    for (int64_t tree = 0; tree < p->trees && !atc_spend(meter, p->depth + p->max_entries);
+         tree += LANES) {
         uint32_t node[LANES];
         for (int k = 0; k < LANES; k++)
             node[k] = (uint32_t)roots[min_i64(tree + k, p->trees - 1)];
-        OF(walk)(args->src[TREES_NODES], rows, node, p->depth, missing);
+        OF(walk)(args, rows, node, missing);
         for (int k = 0; k < min_i64(LANES, p->trees - tree); k++)
             OF(collect)(args, node[k], y);
     }
@@ -107,11 +114,12 @@ OF(some_rows)(const struct kernel_args *args, int64_t begin, int64_t end, bool m
     const struct trees_params *p = args->params;
     const T *x = args->src[TREES_X];
     T *y = args->dst[0];
+    struct atc_meter meter = {.args = args};
     int64_t row = begin;
     for (; row + LANES <= end; row += LANES)
-        OF(many_rows)(args, x + row * p->features, y + row * p->targets, missing);
+        OF(many_rows)(&meter, x + row * p->features, y + row * p->targets, missing);
     for (; row < end; row++)
-        OF(one_row)(args, x + row * p->features, y + row * p->targets, missing);
+        OF(one_row)(&meter, x + row * p->features, y + row * p->targets, missing);
 }
 
 static void OF(run)(const struct kernel_args *args)
@@ -123,13 +131,17 @@ static void OF(run)(const struct kernel_args *args)
     const T nothing = p->aggregate == TREES_MIN   ? (T)INFINITY
                       : p->aggregate == TREES_MAX ? -(T)INFINITY
                                                   : 0;
-    for (int64_t i = begin * p->targets; i < end * p->targets; i++)
-        y[i] = nothing;
+    const int64_t first = begin * p->targets, last = end * p->targets;
+    for (struct atc_piece piece = {first, first}; atc_next_piece(args, &piece, last);)
+        for (int64_t i = piece.begin; i < piece.end; i++)
+            y[i] = nothing;
     if (p->missing)
         OF(some_rows)(args, begin, end, true);
     else
         OF(some_rows)(args, begin, end, false);
-    for (int64_t i = begin * p->targets; p->aggregate != TREES_SUM && i < end * p->targets; i++)
-        if (y[i] == nothing)
-            y[i] = 0; /* a target that no leaf has */
+    struct atc_piece piece = {first, first};
+    while (p->aggregate != TREES_SUM && atc_next_piece(args, &piece, last))
+        for (int64_t i = piece.begin; i < piece.end; i++)
+            if (y[i] == nothing)
+                y[i] = 0; /* a target that no leaf has */
 }

@@ -12,7 +12,7 @@
  * from the end; one outside is a fault.
  */
 #include "core/index.h"
-#include "core/kernel.h"
+#include "core/pieces.h"
 #include "core/strides.h"
 #include "move/combine.h"
 #include "move/combine_kind.h"
@@ -142,20 +142,21 @@ void elements_any_scalar(const struct kernel_args *args)
     const combine_row combine = combine_of(p->dtype);
     for (int64_t number = args->begin * each; number < end; number++) {
         const struct lane lane = lane_at(p, number);
-        for (int64_t i = 0; i < p->count; i++) {
-            const int64_t index_at = lane.index + i * p->index_step;
-            const int64_t position = atc_resolve_index(
-                args->fault, atc_read_index(args->src[ELEMENTS_INDICES], index_at, p->index_item),
-                p->size);
-            if (position < 0)
-                return;
-            const int64_t data_at = lane.data + position * p->data_step;
-            if (p->kind == ELEMENTS_GATHER)
-                move(y + index_at * item, x + data_at * item, item);
-            else if (p->kind == COMBINE_NONE)
-                move(y + data_at * item, x + index_at * item, item);
-            else
-                combine(y + data_at * item, x + index_at * item, 1, p->kind);
-        }
+        for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, p->count);)
+            for (int64_t i = piece.begin; i < piece.end; i++) {
+                const int64_t index_at = lane.index + i * p->index_step;
+                const int64_t index =
+                    atc_read_index(args->src[ELEMENTS_INDICES], index_at, p->index_item);
+                const int64_t position = atc_resolve_index(args->fault, index, p->size);
+                if (position < 0)
+                    return;
+                const int64_t data_at = lane.data + position * p->data_step;
+                if (p->kind == ELEMENTS_GATHER)
+                    move(y + index_at * item, x + data_at * item, item);
+                else if (p->kind == COMBINE_NONE)
+                    move(y + data_at * item, x + index_at * item, item);
+                else
+                    combine(y + data_at * item, x + index_at * item, 1, p->kind);
+            }
     }
 }

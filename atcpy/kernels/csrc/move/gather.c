@@ -8,7 +8,7 @@
  * its dim; one outside [-dim, dim) is a fault, and its row is left as it is.
  */
 #include "core/index.h"
-#include "core/kernel.h"
+#include "core/pieces.h"
 
 #define GATHER_FIELDS(I64, I64S, F64, ENUM)                                                        \
     I64(outer) I64(index_stride) I64(count) I64(depth) I64S(dims, 8) I64(inner) I64(item)          \
@@ -84,7 +84,7 @@ void gather_any_scalar(const struct kernel_args *args)
     const struct gather_params *p = args->params;
     const int64_t each = gather_rows_per_item(p), all = p->outer * p->count;
     const int64_t end = args->end * each < all ? args->end * each : all;
-    const size_t bytes = (size_t)(p->inner * p->item);
+    const int64_t bytes = p->inner * p->item;
     const int64_t rows = atc_product(p->dims, p->depth);
     const uint8_t *data = args->src[GATHER_DATA];
     for (int64_t at = args->begin * each; at < end; at++) {
@@ -92,11 +92,11 @@ void gather_any_scalar(const struct kernel_args *args)
         const int64_t row = find_row(args, outer * p->index_stride + k * p->depth);
         if (row < 0)
             return;
-        uint8_t *to = (uint8_t *)args->dst[0] + (size_t)at * bytes;
-        const uint8_t *from = data + (size_t)(outer * rows + row) * bytes;
+        uint8_t *to = (uint8_t *)args->dst[0] + at * bytes;
+        const uint8_t *from = data + (outer * rows + row) * bytes;
         if (bytes == 4)
             memcpy(to, from, 4);
         else
-            memcpy(to, from, bytes);
+            atc_copy(args, to, from, bytes);
     }
 }

@@ -7,9 +7,7 @@
  * Outside [0, size), edge takes the nearest index, wrap goes round, reflect there and back.
  */
 #include "core/index.h"
-#include "core/kernel.h"
-
-#include <string.h>
+#include "core/pieces.h"
 
 #define PAD_FIELDS(I64, I64S, F64, ENUM)                                                           \
     ENUM(mode, pad_names)                                                                          \
@@ -116,11 +114,12 @@ void pad_any_scalar(const struct kernel_args *args)
     for (int64_t row = args->begin * each; row < end; row++) {
         uint8_t *y = (uint8_t *)args->dst[0] + row * columns * item;
         const int64_t start = row_start(p, row);
-        for (int64_t i = 0; i < columns; i++) {
-            const int64_t from = start < 0 ? -1 : source_of(p->mode, i - before, size);
-            const uint8_t *x = (const uint8_t *)args->src[PAD_X];
-            memcpy(y + i * item, from < 0 ? value : x + (start + from * p->x_strides[last]) * item,
-                   (size_t)item);
-        }
+        for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, columns);)
+            for (int64_t i = piece.begin; i < piece.end; i++) {
+                const int64_t from = start < 0 ? -1 : source_of(p->mode, i - before, size);
+                const uint8_t *x = (const uint8_t *)args->src[PAD_X];
+                x += (start + from * p->x_strides[last]) * item;
+                memcpy(y + i * item, from < 0 ? value : x, (size_t)item);
+            }
     }
 }

@@ -4,9 +4,7 @@
  *     lens  [batches], int64, in [0, steps]; any other is a fault
  */
 #include "core/index.h"
-#include "core/kernel.h"
-
-#include <string.h>
+#include "core/pieces.h"
 
 #define REVERSE_SEQUENCE_FIELDS(I64, I64S, F64, ENUM)                                              \
     I64(steps) I64(batches) I64(inner) I64(item) I64(batch_first)
@@ -49,7 +47,7 @@ void reverse_sequence_any_scalar(const struct kernel_args *args)
 {
     const struct reverse_sequence_params *p = args->params;
     const int64_t *lens = args->src[REVERSE_SEQUENCE_LENS];
-    const size_t bytes = (size_t)(p->inner * p->item);
+    const int64_t bytes = p->inner * p->item;
     for (int64_t row = args->begin; row < args->end; row++) {
         const int64_t batch = p->batch_first ? row / p->steps : row % p->batches;
         const int64_t step = p->batch_first ? row % p->steps : row / p->batches;
@@ -60,7 +58,7 @@ void reverse_sequence_any_scalar(const struct kernel_args *args)
         }
         const int64_t from = step < length ? length - 1 - step : step;
         const int64_t source = p->batch_first ? batch * p->steps + from : from * p->batches + batch;
-        memcpy((uint8_t *)args->dst[0] + (size_t)row * bytes,
-               (const uint8_t *)args->src[REVERSE_SEQUENCE_X] + (size_t)source * bytes, bytes);
+        atc_copy(args, (uint8_t *)args->dst[0] + row * bytes,
+                 (const uint8_t *)args->src[REVERSE_SEQUENCE_X] + source * bytes, bytes);
     }
 }

@@ -8,7 +8,7 @@
  * threads: these share the columns. A negative index counts from the end; one outside is a fault.
  */
 #include "core/index.h"
-#include "core/kernel.h"
+#include "core/pieces.h"
 #include "move/combine.h"
 #include "move/combine_kind.h"
 
@@ -79,7 +79,8 @@ void scatter_nd_any_scalar(const struct kernel_args *args)
     const combine_row combine = combine_of(p->dtype);
     const int64_t first = args->begin * SCATTER_ND_CHUNK;
     const int64_t columns = min_i64(args->end * SCATTER_ND_CHUNK, p->inner) - first;
-    for (int64_t k = 0; k < p->count; k++) {
+    struct atc_meter meter = {.args = args};
+    for (int64_t k = 0; k < p->count && !atc_spend(&meter, p->depth + columns); k++) {
         const int64_t row = row_of(args, k);
         if (row < 0)
             return;

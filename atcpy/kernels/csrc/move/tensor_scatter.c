@@ -9,9 +9,7 @@
  * The rows before the end of the cache, then those from its start.
  */
 #include "core/index.h"
-#include "core/kernel.h"
-
-#include <string.h>
+#include "core/pieces.h"
 
 #define TENSOR_SCATTER_FIELDS(I64, I64S, F64, ENUM)                                                \
     I64(batch) I64(groups) I64(count) I64(size) I64(inner) I64(item) I64(circular)
@@ -69,7 +67,7 @@ void tensor_scatter_any_scalar(const struct kernel_args *args)
         const uint8_t *update =
             (const uint8_t *)args->src[TENSOR_SCATTER_UPDATE] + item * p->count * row;
         uint8_t *cache = (uint8_t *)args->dst[0] + item * p->size * row;
-        memcpy(cache + begin * row, update, (size_t)(before * row));
-        memcpy(cache, update + before * row, (size_t)((p->count - before) * row));
+        atc_copy(args, cache + begin * row, update, before * row);
+        atc_copy(args, cache, update + before * row, (p->count - before) * row);
     }
 }

@@ -5,9 +5,7 @@
  *
  * With `upper`, y[i][j] = x[i][j] where j >= i + k, without where j <= i + k. y may be x.
  */
-#include "core/kernel.h"
-
-#include <string.h>
+#include "core/pieces.h"
 
 #define TRILU_FIELDS(I64, I64S, F64, ENUM) I64(matrices) I64(rows) I64(cols) I64(upper) I64(item)
 DECLARE_PARAMS(trilu, TRILU_FIELDS)
@@ -68,17 +66,17 @@ void trilu_any_scalar(const struct kernel_args *args)
     const int64_t k = diagonal == NULL ? 0 : *diagonal;
     const int64_t each = trilu_rows_per_item(p), all = p->matrices * p->rows;
     const int64_t end = args->end * each < all ? args->end * each : all;
-    const size_t row_bytes = (size_t)(p->cols * p->item);
+    const int64_t row_bytes = p->cols * p->item;
     for (int64_t row = args->begin * each; row < end; row++) {
         const int64_t i = row % p->rows;
         /* Columns before the cut belong to the lower triangle. */
         const int64_t cut = clamped(p->upper ? i : i + 1, k, p->cols);
-        const size_t before = (size_t)(cut * p->item), after = row_bytes - before;
-        const uint8_t *x = (const uint8_t *)args->src[TRILU_X] + (size_t)row * row_bytes;
-        uint8_t *y = (uint8_t *)args->dst[0] + (size_t)row * row_bytes;
-        const size_t kept = p->upper ? before : 0;
+        const int64_t before = cut * p->item, after = row_bytes - before;
+        const uint8_t *x = (const uint8_t *)args->src[TRILU_X] + row * row_bytes;
+        uint8_t *y = (uint8_t *)args->dst[0] + row * row_bytes;
+        const int64_t kept = p->upper ? before : 0;
         if (y != x)
-            memcpy(y + kept, x + kept, p->upper ? after : before);
-        memset(y + before - kept, 0, p->upper ? before : after);
+            atc_copy(args, y + kept, x + kept, p->upper ? after : before);
+        atc_clear(args, y + before - kept, p->upper ? before : after);
     }
 }

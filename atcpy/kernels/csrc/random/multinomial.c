@@ -6,6 +6,7 @@
  * Sample s of a row takes the first class whose cumulated weight is above u times their sum. Draws
  * depend on the seed as in random.c.
  */
+#include "core/pieces.h"
 #include "random/philox.h"
 
 #include <math.h>
@@ -67,14 +68,17 @@ static int64_t first_above(const double *cumulated, int64_t n, double limit)
         const struct multinomial_params *p = args->params;                                         \
         const uint64_t key = philox_key(args, p->seeded, p->seed);                                 \
         double *cumulated = args->scratch;                                                         \
+        struct atc_meter meter = {.args = args};                                                   \
         for (int64_t row = args->begin; row < args->end; row++) {                                  \
             const T *x = (const T *)args->src[0] + row * p->classes;                               \
             double highest = -INFINITY, total = 0;                                                 \
-            for (int64_t c = 0; c < p->classes; c++)                                               \
-                highest = fmax(highest, (double)x[c]);                                             \
-            for (int64_t c = 0; c < p->classes; c++)                                               \
-                cumulated[c] = total += exp((double)x[c] - highest);                               \
-            for (int64_t s = 0; s < p->samples; s++) {                                             \
+            for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, p->classes);)          \
+                for (int64_t c = piece.begin; c < piece.end; c++)                                  \
+                    highest = fmax(highest, (double)x[c]);                                         \
+            for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, p->classes);)          \
+                for (int64_t c = piece.begin; c < piece.end; c++)                                  \
+                    cumulated[c] = total += exp((double)x[c] - highest);                           \
+            for (int64_t s = 0; s < p->samples && !atc_spend(&meter, 32); s++) {                   \
                 const int64_t i = row * p->samples + s;                                            \
                 double u[2];                                                                       \
                 philox_uniform(key, (uint64_t)i / 2, u);                                           \
