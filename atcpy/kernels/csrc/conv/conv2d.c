@@ -1,8 +1,6 @@
 /* The conv2d family: its checker, its blocking, and the loops around the micro-kernels. */
 #include "conv/conv2d.h"
 
-#include <string.h>
-
 const char *const activation_names[] = {"",           "Relu",        "Clip",      "LeakyRelu",
                                         "Sigmoid",    "HardSigmoid", "HardSwish", "Swish",
                                         "Tanh",       "Gelu",        "GeluTanh",  "Elu",
@@ -161,6 +159,7 @@ struct drive {
     const struct conv2d_params *p;
     const struct conv2d_isa *isa;
     struct blocking b;
+    struct atc_meter *meter;
     const float *x, *bias, *residual;
     struct conv2d_weights w;
     float *y;
@@ -187,27 +186,31 @@ static bool row_in_use(const struct conv2d_params *p, int64_t row)
 }
 
 /* One phase of one padded row: positions phase, phase + sw, … of the row, zero in the padding. */
-static void pack_phase(const struct conv2d_params *p, const float *row, int64_t phase, int64_t len,
+static void pack_phase(const struct kernel_args *args, const float *row, int64_t phase, int64_t len,
                        float *out)
 {
+    const struct conv2d_params *p = args->params;
     const int64_t c0 = p->src_c0, at = phase - p->pl;
     const int64_t begin = at >= 0 ? 0 : min_i64(ceil_div(-at, p->sw), len);
     const int64_t inside = p->w > at ? min_i64(ceil_div(p->w - at, p->sw), len) : 0;
     const int64_t end = inside > begin ? inside : begin;
-    memset(out, 0, (size_t)(begin * c0) * sizeof *out);
-    memset(out + end * c0, 0, (size_t)((len - end) * c0) * sizeof *out);
-    if (p->sw == 1 && begin < end)
-        memcpy(out + begin * c0, row + (at + begin) * c0,
-               (size_t)((end - begin) * c0) * sizeof *out);
-    else if (c0 == CONV_C0)
-        for (int64_t q = begin; q < end; q++)
-            memcpy(out + q * CONV_C0, row + (at + q * p->sw) * CONV_C0, CONV_C0 * sizeof *out);
-    else if (p->sw == 2) /* a constant, so that the loop runs on vectors */
-        for (int64_t q = begin; q < end; q++)
-            out[q] = row[at + 2 * q];
-    else
-        for (int64_t q = begin; q < end; q++)
-            out[q] = row[at + q * p->sw];
+    const int64_t pixel = c0 * (int64_t)sizeof *out;
+    atc_clear(args, out, begin * pixel);
+    atc_clear(args, out + end * c0, (len - end) * pixel);
+    if (p->sw == 1 && begin < end) {
+        atc_copy(args, out + begin * c0, row + (at + begin) * c0, (end - begin) * pixel);
+        return;
+    }
+    for (struct atc_piece piece = {begin, begin}; atc_next_piece(args, &piece, end);)
+        if (c0 == CONV_C0)
+            for (int64_t q = piece.begin; q < piece.end; q++)
+                memcpy(out + q * CONV_C0, row + (at + q * p->sw) * CONV_C0, CONV_C0 * sizeof *out);
+        else if (p->sw == 2) /* a constant, so that the loop runs on vectors */
+            for (int64_t q = piece.begin; q < piece.end; q++)
+                out[q] = row[at + 2 * q];
+        else
+            for (int64_t q = piece.begin; q < piece.end; q++)
+                out[q] = row[at + q * p->sw];
 }
 
 /* Copies the input rows of a chunk: [c1][in_rows][phases][phase_len][C0]. */
@@ -221,18 +224,23 @@ static void pack_rows(struct drive *d, int64_t n, int64_t g, int64_t row0)
     for (int64_t c1 = 0; c1 < c1_here; c1++) {
         const float *x = d->x + (n * c1_all + c1_first + c1) * plane;
         for (int64_t r = 0; r < b->in_rows; r++) {
+            if (atc_spend(d->meter, p->kh))
+                return;
             if (!row_in_use(p, r))
                 continue;
             float *out = d->packed + c1 * d->c1_stride + r * d->row_stride;
             const int64_t at = row0 * p->sh - p->pt + r;
             if (at < 0 || at >= p->h) {
-                memset(out, 0, (size_t)d->row_stride * sizeof *out);
+                atc_clear(d->meter->args, out, d->row_stride * (int64_t)sizeof *out);
                 continue;
             }
-            for (int64_t phase = 0; phase < b->phases; phase++)
+            for (int64_t phase = 0; phase < b->phases; phase++) {
+                if (atc_spend(d->meter, p->kw + b->phase_len))
+                    return;
                 if (phase_in_use(p, phase))
-                    pack_phase(p, x + at * p->w * p->src_c0, phase, b->phase_len,
+                    pack_phase(d->meter->args, x + at * p->w * p->src_c0, phase, b->phase_len,
                                out + phase * b->phase_len * p->src_c0);
+            }
         }
     }
 }
@@ -242,7 +250,7 @@ static void fill_taps(struct drive *d)
 {
     const struct conv2d_params *p = d->p;
     for (int64_t i = 0; i < p->kh; i++)
-        for (int64_t j = 0; j < p->kw; j++) {
+        for (int64_t j = 0; j < p->kw && !atc_spend(d->meter, 1); j++) {
             const int64_t column = j * p->dw;
             const int64_t position =
                 d->b.packed ? column % p->sw * d->b.phase_len + column / p->sw : column;
@@ -274,6 +282,8 @@ static void run_blocks(const struct drive *d, int64_t n, int64_t g, int64_t row0
 
     for (int64_t c1 = 0; c1 < c1_here; c1 += b->c1_run) {
         const int64_t run = min_i64(b->c1_run, c1_here - c1);
+        if (atc_spend(d->meter, 1))
+            return;
         const bool ends = c1 + run == c1_here;
         const struct conv2d_run w =
             conv2d_run_at(&d->w, d->isa, first_block, (first_block * b->c1 + c1) * weights_c1,
@@ -305,7 +315,7 @@ static void run_blocks(const struct drive *d, int64_t n, int64_t g, int64_t row0
             tile.residual = d->residual ? d->residual + y_at : NULL;
             const int64_t len =
                 b->flat ? min_i64(b->row_len, p->oh * p->ow - (row0 + r) * b->row_len) : b->row_len;
-            conv2d_run_row(d->isa, tile, p->src_c0, blocks, len);
+            conv2d_run_row(d->meter, d->isa, tile, p->src_c0, blocks, len);
         }
     }
 }
@@ -313,11 +323,14 @@ static void run_blocks(const struct drive *d, int64_t n, int64_t g, int64_t row0
 void conv2d_drive(const struct kernel_args *args, const struct conv2d_isa *isa)
 {
     const struct conv2d_params *p = args->params;
+    struct atc_meter meter = {.args = args};
     struct drive d = {.p = p,
                       .isa = isa,
                       .b = block(p, args->cpu),
+                      .meter = &meter,
                       .x = args->src[CONV_X],
-                      .w = {.all = args->src[CONV_W],
+                      .w = {.args = args,
+                            .all = args->src[CONV_W],
                             .type = (enum weight_type)p->weights,
                             .scale = args->src[CONV_SCALE],
                             .m = p->m},
@@ -332,6 +345,8 @@ void conv2d_drive(const struct kernel_args *args, const struct conv2d_isa *isa)
     d.row_stride = (d.b.flat ? d.b.row_len : d.b.phases * d.b.phase_len) * p->src_c0;
     d.c1_stride = d.b.packed ? d.b.in_rows * d.row_stride : p->h * p->w * p->src_c0;
     fill_taps(&d);
+    if (atc_was_stopped(args))
+        return; /* not all taps may be written */
 
     const int64_t n1 = ceil_div(p->mg, CONV_C0), m1 = ceil_div(p->m, CONV_C0);
     for (int64_t item = args->begin; item < args->end; item++) {

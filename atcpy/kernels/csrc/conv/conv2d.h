@@ -14,10 +14,8 @@
 #define ATC_CONV2D_H
 
 #include "simd/activation.h"
-#include "core/kernel.h"
+#include "core/pieces.h"
 #include "matmul/widen.h"
-
-#include <string.h>
 
 enum {
     CONV_C0 = 16,
@@ -101,6 +99,7 @@ struct conv2d_isa {
 
 /* The weights of some neighbouring output blocks over a run of input channels. */
 struct conv2d_weights {
+    const struct kernel_args *args;
     const void *all; /* of the package */
     enum weight_type type;
     const float *scale; /* NULL: none */
@@ -128,8 +127,10 @@ static inline struct conv2d_run conv2d_run_at(const struct conv2d_weights *w,
         const int64_t channel = (block + b) * CONV_C0;
         for (int64_t i = 0; w->scale != NULL && i < min_i64(CONV_C0, w->m - channel); i++)
             scale[i] = w->scale[channel + i];
-        isa->widen(w->type, (const uint16_t *)w->all + first + b * stride,
-                   w->scale != NULL ? scale : NULL, w->widened + b * count, count);
+        for (struct atc_piece piece = {0}; atc_next_piece(w->args, &piece, count);)
+            isa->widen(w->type, (const uint16_t *)w->all + first + b * stride + piece.begin,
+                       w->scale != NULL ? scale : NULL, w->widened + b * count + piece.begin,
+                       piece.end - piece.begin);
     }
     return (struct conv2d_run){w->widened, count};
 }
@@ -160,11 +161,33 @@ static inline void conv2d_fill_bias(float *out, const float *bias, int64_t first
         memcpy(out, bias + first, (size_t)min_i64(CONV_PAIR * CONV_C0, m - first) * sizeof *out);
 }
 
+/* Runs a tile, whose taps come in runs where they are many: there is one block of channels then. */
+static inline void conv2d_run_tile(struct atc_meter *meter, conv2d_micro micro,
+                                   const struct conv2d_tile *tile, int64_t c0)
+{
+    enum { TAPS = 4096 };
+    if (tile->n_taps <= TAPS || tile->n_c1 > 1) {
+        micro(tile);
+        return;
+    }
+    for (int64_t tap = 0; tap < tile->n_taps; tap += TAPS) {
+        struct conv2d_tile run = *tile;
+        run.taps += tap;
+        run.n_taps = min_i64(TAPS, tile->n_taps - tap);
+        run.weights += c0 == 1 ? tap * CONV_C0 : 0; /* one channel a tap: they follow each other */
+        run.first = tile->first && tap == 0;
+        run.last = tile->last && tap + TAPS >= tile->n_taps;
+        if (atc_spend(meter, CONV_C0 * TAPS))
+            return;
+        micro(&run);
+    }
+}
+
 /* Cuts a row of `len` results into tiles of nearly equal width and runs them; c0 floats of input
  * lie between neighbours.
  */
-static inline void conv2d_run_row(const struct conv2d_isa *isa, struct conv2d_tile tile, int64_t c0,
-                                  int blocks, int64_t len)
+static inline void conv2d_run_row(struct atc_meter *meter, const struct conv2d_isa *isa,
+                                  struct conv2d_tile tile, int64_t c0, int blocks, int64_t len)
 {
     const bool fits_half = isa->half.max_width > 0 && tile.channels <= CONV_C0 / 2;
     const struct conv2d_micros *micros = fits_half ? &isa->half : &isa->whole;
@@ -172,7 +195,9 @@ static inline void conv2d_run_row(const struct conv2d_isa *isa, struct conv2d_ti
     const int64_t tiles = ceil_div(len, micros->max_width);
     for (int64_t t = 0; t < tiles; t++) {
         const int64_t width = len / tiles + (t < len % tiles);
-        table[(blocks - 1) * micros->max_width + width - 1](&tile);
+        if (atc_spend(meter, CONV_C0 * tile.n_taps * tile.n_c1))
+            return;
+        conv2d_run_tile(meter, table[(blocks - 1) * micros->max_width + width - 1], &tile, c0);
         tile.in += width * c0;
         tile.dst += width * tile.dst_step;
         if (tile.residual != NULL)

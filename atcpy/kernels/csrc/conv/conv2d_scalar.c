@@ -17,7 +17,8 @@ static void conv2d_micro_scalar(const struct conv2d_tile *t, int blocks, int wid
                     const int64_t channels = c1 == t->n_c1 - 1 ? t->c_last : c0;
                     for (int64_t tap = 0; tap < t->n_taps; tap++) {
                         const float *in = t->in + c1 * t->c1_stride + t->taps[tap].in + i * c0;
-                        const float *w = weights + c1 * t->weight_c1 + t->taps[tap].weights;
+                        const float *w = weights + c1 * t->weight_c1 +
+                                         (c0 == 1 ? tap * CONV_C0 : t->taps[tap].weights);
                         for (int64_t c = 0; c < channels; c++)
                             sum += in[c] * w[c * CONV_C0];
                     }

@@ -2,8 +2,6 @@
  */
 #include "conv/conv_transpose2d.h"
 
-#include <string.h>
-
 static const char *check(const struct task_view *task)
 {
     const struct conv_transpose2d_params *p = task->params;
@@ -132,6 +130,7 @@ struct drive {
     const struct conv_transpose2d_params *p;
     const struct conv2d_isa *isa;
     struct blocking b;
+    struct atc_meter *meter;
     const float *x, *bias, *residual;
     struct conv2d_weights w;
     float *y;
@@ -164,17 +163,20 @@ static void pack_rows(const struct drive *d, int64_t n, int64_t g, int64_t row0)
     for (int64_t c1 = 0; c1 < c1_here; c1++)
         for (int64_t r = 0; r < b->in_rows; r++) {
             float *out = d->packed + c1 * d->c1_stride + r * d->row_stride;
+            if (atc_spend(d->meter, b->row_len))
+                return;
             const int64_t at = row0 + b->y.min_shift + r;
             if (at < 0 || at >= p->h) {
-                memset(out, 0, (size_t)d->row_stride * sizeof *out);
+                atc_clear(d->meter->args, out, d->row_stride * (int64_t)sizeof *out);
                 continue;
             }
             const float *row = d->x + (((n * c1_all + c1_first + c1) * p->h + at) * p->w) * CONV_C0;
-            memset(out, 0, (size_t)(first * CONV_C0) * sizeof *out);
+            const int64_t pixel = CONV_C0 * sizeof *out;
+            atc_clear(d->meter->args, out, first * pixel);
             if (count > 0)
-                memcpy(out + first * CONV_C0, row + from * CONV_C0,
-                       (size_t)(count * CONV_C0) * sizeof *out);
-            memset(out + end * CONV_C0, 0, (size_t)((b->row_len - end) * CONV_C0) * sizeof *out);
+                atc_copy(d->meter->args, out + first * CONV_C0, row + from * CONV_C0,
+                         count * pixel);
+            atc_clear(d->meter->args, out + end * CONV_C0, (b->row_len - end) * pixel);
         }
 }
 
@@ -184,11 +186,11 @@ static int64_t find_taps(const struct drive *d, int64_t phase_y, int64_t phase_x
     const struct blocking *b = &d->b;
     const int64_t y0 = b->packed ? b->y.min_shift : 0, x0 = b->packed ? b->x.min_shift : 0;
     int64_t count = 0;
-    for (int64_t i = 0; i < b->y.kernel; i++) {
+    for (int64_t i = 0; i < b->y.kernel && !atc_spend(d->meter, 1); i++) {
         int64_t shift_y, shift_x;
         if (!tap_hits(&b->y, i, phase_y, &shift_y))
             continue;
-        for (int64_t j = 0; j < b->x.kernel; j++)
+        for (int64_t j = 0; j < b->x.kernel && !atc_spend(d->meter, 1); j++)
             if (tap_hits(&b->x, j, phase_x, &shift_x))
                 d->taps[count++] = (struct conv2d_tap){
                     .in = (shift_y - y0) * d->row_stride + (shift_x - x0) * CONV_C0,
@@ -215,7 +217,7 @@ static void run_phase(const struct drive *d, const struct phase *f, struct conv2
         tile.in = in + r * d->row_stride;
         tile.dst = d->y + y_at;
         tile.residual = d->residual != NULL ? d->residual + y_at : NULL;
-        conv2d_run_row(d->isa, tile, CONV_C0, f->blocks, len);
+        conv2d_run_row(d->meter, d->isa, tile, CONV_C0, f->blocks, len);
     }
 }
 
@@ -265,6 +267,8 @@ static void run_blocks(const struct drive *d, struct phase f)
         for (f.y = 0; f.y < min_i64(p->sh, p->oh); f.y++)
             for (f.x = 0; f.x < min_i64(p->sw, p->ow); f.x++) {
                 f.n_taps = find_taps(d, f.y, f.x);
+                if (atc_spend(d->meter, 1))
+                    return;
                 run_phase(d, &f, tile);
             }
     }
@@ -273,11 +277,14 @@ static void run_blocks(const struct drive *d, struct phase f)
 static void drive(const struct kernel_args *args, const struct conv2d_isa *isa)
 {
     const struct conv_transpose2d_params *p = args->params;
+    struct atc_meter meter = {.args = args};
     struct drive d = {.p = p,
                       .isa = isa,
                       .b = block(p, args->cpu),
+                      .meter = &meter,
                       .x = args->src[CONV_X],
-                      .w = {.all = args->src[CONV_W],
+                      .w = {.args = args,
+                            .all = args->src[CONV_W],
                             .type = (enum weight_type)p->weights,
                             .scale = args->src[CONV_SCALE],
                             .m = p->m},

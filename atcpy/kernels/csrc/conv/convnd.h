@@ -12,7 +12,7 @@
 #ifndef ATC_CONVND_H
 #define ATC_CONVND_H
 
-#include "core/kernel.h"
+#include "core/pieces.h"
 
 enum { CONVND_DIMS = 3 };
 

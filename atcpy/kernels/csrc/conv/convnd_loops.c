@@ -24,7 +24,8 @@ struct convnd_run {
     int64_t first, last, offset;
 };
 
-static inline struct convnd_run convnd_run_of(const struct convnd_params *p, int64_t k)
+static inline __attribute__((always_inline)) struct convnd_run
+convnd_run_of(const struct convnd_params *p, int64_t k)
 {
     const int64_t stride = p->stride[2], count = p->transposed ? p->in[2] : p->out[2];
     const int64_t size = p->transposed ? p->out[2] : p->in[2];
@@ -35,7 +36,7 @@ static inline struct convnd_run convnd_run_of(const struct convnd_params *p, int
 }
 
 #define DEFINE_CONVND(T, suffix)                                                                   \
-    static inline void convnd_join_##suffix(const struct convnd_params *p, T *restrict y,          \
+    static inline __attribute__((always_inline)) void convnd_join_##suffix(const struct convnd_params *p, T *restrict y,          \
                                             const T *restrict x, T w, struct convnd_run run)       \
     {                                                                                              \
         const int64_t stride = p->stride[2], offset = run.offset;                                  \
@@ -53,10 +54,28 @@ static inline struct convnd_run convnd_run_of(const struct convnd_params *p, int
                 y[i] += w * x[i * stride + offset];                                                \
     }                                                                                              \
                                                                                                    \
+    /* The taps of a row of the kernel where they are many elements, in pieces. Elsewhere a call in \
+     * the loop over taps would cost as much as a tap.                                             \
+     */                                                                                            \
+    static __attribute__((noinline)) void convnd_long_##suffix(struct atc_meter *meter, T *y,      \
+                                                               const T *row, const T *taps)        \
+    {                                                                                              \
+        const struct convnd_params *p = meter->args->params;                                       \
+        for (int64_t kw = 0; kw < p->kernel[2] && !atc_spend(meter, p->out[2]); kw++) {            \
+            const struct convnd_run run = convnd_run_of(p, kw);                                    \
+            for (struct atc_piece piece = {run.first, run.first};                                  \
+                 atc_next_piece(meter->args, &piece, run.last);)                                   \
+                convnd_join_##suffix(p, y, row, taps[kw],                                          \
+                                     (struct convnd_run){piece.begin, piece.end, run.offset});     \
+        }                                                                                          \
+    }                                                                                              \
+                                                                                                   \
     /* All taps of one channel; `x` is its volume, `w` its weights. */                             \
-    static inline void convnd_channel_##suffix(const struct convnd_params *p, T *y, const T *x,    \
+    static inline void convnd_channel_##suffix(struct atc_meter *meter, T *y, const T *x,          \
                                                const T *w, int64_t od, int64_t oh)                 \
     {                                                                                              \
+        const struct convnd_params *p = meter->args->params;                                       \
+        const int64_t work = p->kernel[2] * p->out[2];                                             \
         for (int64_t kd = 0; kd < p->kernel[0]; kd++) {                                            \
             int64_t d, h;                                                                          \
             if (!convnd_input_index(p, 0, od, kd, &d))                                             \
@@ -66,6 +85,12 @@ static inline struct convnd_run convnd_run_of(const struct convnd_params *p, int
                     continue;                                                                      \
                 const T *row = x + (d * p->in[1] + h) * p->in[2];                                  \
                 const T *taps = w + (kd * p->kernel[1] + kh) * p->kernel[2];                       \
+                if (work > ATC_PIECE) {                                                            \
+                    convnd_long_##suffix(meter, y, row, taps);                                     \
+                    continue;                                                                      \
+                }                                                                                  \
+                if (atc_spend(meter, work))                                                        \
+                    return;                                                                        \
                 for (int64_t kw = 0; kw < p->kernel[2]; kw++)                                      \
                     convnd_join_##suffix(p, y, row, taps[kw], convnd_run_of(p, kw));               \
             }                                                                                      \
@@ -76,6 +101,7 @@ static inline struct convnd_run convnd_run_of(const struct convnd_params *p, int
     {                                                                                              \
         const struct convnd_params *p = args->params;                                              \
         const T *bias = args->src[CONVND_BIAS];                                                    \
+        struct atc_meter meter = {.args = args};                                                   \
         const int64_t volume = p->in[0] * p->in[1] * p->in[2];                                     \
         const int64_t taps = p->kernel[0] * p->kernel[1] * p->kernel[2];                           \
         for (int64_t item = args->begin; item < args->end; item++) {                               \
@@ -84,12 +110,13 @@ static inline struct convnd_run convnd_run_of(const struct convnd_params *p, int
             const int64_t group = m / p->mg, in_group = m % p->mg;                                 \
             const int64_t channel = (nm / (p->group * p->mg) * p->group + group) * p->cg;          \
             T *y = (T *)args->dst[0] + item * p->out[2];                                           \
-            for (int64_t i = 0; i < p->out[2]; i++)                                                \
-                y[i] = bias == NULL ? 0 : bias[m];                                                 \
-            for (int64_t c = 0; c < p->cg; c++) {                                                  \
+            for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, p->out[2]);)           \
+                for (int64_t i = piece.begin; i < piece.end; i++)                                  \
+                    y[i] = bias == NULL ? 0 : bias[m];                                             \
+            for (int64_t c = 0; c < p->cg && !atc_spend(&meter, 1); c++) {                         \
                 const int64_t filter = p->transposed ? (group * p->cg + c) * p->mg + in_group      \
                                                      : m * p->cg + c;                              \
-                convnd_channel_##suffix(p, y, (const T *)args->src[CONVND_X] + (channel + c) * volume, \
+                convnd_channel_##suffix(&meter, y, (const T *)args->src[CONVND_X] + (channel + c) * volume, \
                                         (const T *)args->src[CONVND_W] + filter * taps, od, oh);   \
             }                                                                                      \
         }                                                                                          \

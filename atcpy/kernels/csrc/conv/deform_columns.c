@@ -8,7 +8,7 @@
  * y is x at the moved position of each tap, between four elements, times the mask. What lies
  * outside of the image is zero; positions that are no numbers lie outside.
  */
-#include "core/kernel.h"
+#include "core/pieces.h"
 
 #include <math.h>
 
@@ -93,6 +93,7 @@ DEFINE_FAMILY(deform_columns, DEFORM_COLUMNS_FIELDS, .check = check, .cost = cos
     void deform_columns_##suffix##_scalar(const struct kernel_args *args)                          \
     {                                                                                              \
         const struct deform_columns_params *p = args->params;                                      \
+        struct atc_meter meter = {.args = args};                                                   \
         const int64_t taps = area(p->kernel), places = area(p->out), image = area(p->in);          \
         for (int64_t item = args->begin; item < args->end; item++) {                               \
             const int64_t group = item / taps, tap = item % taps;                                  \
@@ -102,7 +103,7 @@ DEFINE_FAMILY(deform_columns, DEFORM_COLUMNS_FIELDS, .check = check, .cost = cos
             const T *offset = (const T *)args->src[DEFORM_OFFSET] + item * 2 * places;             \
             const T *mask = args->src[DEFORM_MASK];                                                \
             T *y = (T *)args->dst[0] + (group * p->channels * taps + tap) * places;                \
-            for (int64_t i = 0; i < places; i++) {                                                 \
+            for (int64_t i = 0; i < places && !atc_spend(&meter, 8 + p->channels); i++) {          \
                 const T h = (T)(i / p->out[1] * p->stride[0] + first_h) + offset[i];               \
                 const T w = (T)(i % p->out[1] * p->stride[1] + first_w) + offset[places + i];      \
                 const T factor = mask == NULL ? 1 : mask[item * places + i];                       \

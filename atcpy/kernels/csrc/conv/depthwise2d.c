@@ -58,8 +58,11 @@ static const float *weights_of(const struct kernel_args *args, int64_t block, wi
     const float *scales = args->src[CONV_SCALE];
     for (int64_t i = 0; scales != NULL && i < CONV_C0 && block * CONV_C0 + i < p->c; i++)
         scale[i] = scales[block * CONV_C0 + i];
-    widen((enum weight_type)p->weights, (const uint16_t *)args->src[CONV_W] + block * count,
-          scales != NULL ? scale : NULL, args->scratch, count);
+    const uint16_t *all = args->src[CONV_W];
+    for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, count);)
+        widen((enum weight_type)p->weights, all + block * count + piece.begin,
+              scales != NULL ? scale : NULL, (float *)args->scratch + piece.begin,
+              piece.end - piece.begin);
     return args->scratch;
 }
 

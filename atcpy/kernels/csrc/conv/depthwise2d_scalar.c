@@ -24,10 +24,11 @@ static void one_result(const struct depthwise2d_params *p, const struct dw_item 
 void depthwise2d_f32_scalar(const struct kernel_args *args)
 {
     const struct depthwise2d_params *p = args->params;
+    struct atc_meter meter = {.args = args};
     for (int64_t item = args->begin; item < args->end; item++) {
         const struct dw_item at = dw_item_at(args, item, widen_scalar);
         for (int64_t row = at.first_row; row < at.end_row; row++)
-            for (int64_t column = 0; column < p->ow; column++)
+            for (int64_t column = 0; column < p->ow && !atc_spend(&meter, p->kh * p->kw); column++)
                 one_result(p, &at, row, column);
     }
 }

@@ -11,7 +11,7 @@
 #ifndef ATC_POOL2D_H
 #define ATC_POOL2D_H
 
-#include "core/kernel.h"
+#include "core/pieces.h"
 
 enum { POOL_C0 = 16 };
 enum pool2d_kind { POOL_MAX, POOL_AVG };

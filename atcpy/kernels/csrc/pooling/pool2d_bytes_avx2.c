@@ -15,17 +15,19 @@ static inline __attribute__((always_inline)) void max_rows(const struct kernel_a
                                                            uint8_t flip)
 {
     const struct pool2d_params *p = args->params;
+    struct atc_meter meter = {.args = args};
     const __m128i sign = _mm_set1_epi8((char)flip);
     for (int64_t item = args->begin; item < args->end; item++) {
         const int64_t y0 = item % p->oh * p->sh - p->pt;
         const struct pool2d_taps y = taps_inside(y0, p->kh, p->dh, p->h);
         const uint8_t *plane = (const uint8_t *)args->src[0] + item / p->oh * p->h * p->w * C0;
         uint8_t *dst = (uint8_t *)args->dst[0] + item * p->ow * C0;
-        for (int64_t ox = 0; ox < p->ow; ox++, dst += C0) {
+        for (int64_t ox = 0; ox < p->ow && !atc_spend(&meter, 1); ox++, dst += C0) {
             const int64_t x0 = ox * p->sw - p->pl;
             const struct pool2d_taps x = taps_inside(x0, p->kw, p->dw, p->w);
             __m128i best = _mm_setzero_si128();
-            for (int64_t i = y.first; i < y.last && x.first < x.last; i++) {
+            const int64_t taps = x.last > x.first ? x.last - x.first : 0;
+            for (int64_t i = y.first; i < y.last && taps > 0 && !atc_spend(&meter, taps); i++) {
                 const uint8_t *at = plane + ((y0 + i * p->dh) * p->w + x0 + x.first * p->dw) * C0;
                 for (int64_t j = x.first; j < x.last; j++, at += p->dw * C0)
                     best = _mm_max_epu8(best, _mm_xor_si128(load(at), sign));

@@ -4,13 +4,15 @@
 #include <math.h>
 
 #define DEFINE_MAX(T, name, lowest)                                                                 \
-    static T name(const struct pool2d_params *p, const T *plane, int64_t oy, int64_t ox)           \
+    static T name(struct atc_meter *meter, const T *plane, int64_t oy, int64_t ox)                 \
     {                                                                                              \
+        const struct pool2d_params *p = meter->args->params;                                       \
         const int64_t y0 = oy * p->sh - p->pt, x0 = ox * p->sw - p->pl;                            \
         const struct pool2d_taps y = taps_inside(y0, p->kh, p->dh, p->h);                          \
         const struct pool2d_taps x = taps_inside(x0, p->kw, p->dw, p->w);                          \
         T best = lowest;                                                                            \
-        for (int64_t i = y.first; i < y.last; i++)                                                 \
+        const int64_t taps = x.last > x.first ? x.last - x.first : 0;                              \
+        for (int64_t i = y.first; i < y.last && !atc_spend(meter, taps); i++)                      \
             for (int64_t j = x.first; j < x.last; j++) {                                           \
                 const T v = plane[((y0 + i * p->dh) * p->w + x0 + j * p->dw) * p->c0];             \
                 best = v > best || v != v ? v : best;                                              \
@@ -20,13 +22,15 @@
 
 /* Rows of the window are summed first: the error grows with its sides, not with its area. */
 #define DEFINE_AVG(T, name)                                                                        \
-    static T name(const struct pool2d_params *p, const T *plane, int64_t oy, int64_t ox)           \
+    static T name(struct atc_meter *meter, const T *plane, int64_t oy, int64_t ox)                 \
     {                                                                                              \
+        const struct pool2d_params *p = meter->args->params;                                       \
         const int64_t y0 = oy * p->sh - p->pt, x0 = ox * p->sw - p->pl;                            \
         const struct pool2d_taps y = taps_inside(y0, p->kh, p->dh, p->h);                          \
         const struct pool2d_taps x = taps_inside(x0, p->kw, p->dw, p->w);                          \
         T sum = 0;                                                                                 \
-        for (int64_t i = y.first; i < y.last; i++) {                                               \
+        const int64_t taps = x.last > x.first ? x.last - x.first : 0;                              \
+        for (int64_t i = y.first; i < y.last && !atc_spend(meter, taps); i++) {                    \
             T row = 0;                                                                             \
             for (int64_t j = x.first; j < x.last; j++)                                             \
                 row += plane[((y0 + i * p->dh) * p->w + x0 + j * p->dw) * p->c0];                  \
@@ -42,13 +46,14 @@
         const struct pool2d_params *p = args->params;                                              \
         const T *src = args->src[0];                                                               \
         T *dst = args->dst[0];                                                                     \
+        struct atc_meter meter = {.args = args};                                                   \
         for (int64_t item = args->begin; item < args->end; item++) {                               \
             const int64_t plane = item / p->oh, oy = item % p->oh;                                 \
-            for (int64_t ox = 0; ox < p->ow; ox++)                                                 \
+            for (int64_t ox = 0; ox < p->ow && !atc_spend(&meter, 1); ox++)                        \
                 for (int64_t c = 0; c < p->c0; c++) {                                              \
                     const T *x = src + plane * p->h * p->w * p->c0 + c;                            \
                     dst[(item * p->ow + ox) * p->c0 + c] =                                         \
-                        p->kind == POOL_MAX ? max(p, x, oy, ox) : avg(p, x, oy, ox);               \
+                        p->kind == POOL_MAX ? max(&meter, x, oy, ox) : avg(&meter, x, oy, ox);               \
                 }                                                                                  \
         }                                                                                          \
     }

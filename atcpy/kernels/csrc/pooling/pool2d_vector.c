@@ -10,17 +10,20 @@ enum { PARTS = POOL_C0 / VF }; /* vectors of a channel block */
 /* One result of a channel block; `plane` and `out` point at lane 0. Only taps inside are addressed:
  * a window may begin far in the padding.
  */
-static inline void pool_block(const struct pool2d_params *p, const float *plane, int64_t oy,
-                              int64_t ox, float *out)
+static inline __attribute__((always_inline)) void pool_block(struct atc_meter *meter, bool is_long,
+                                                             const float *plane, int64_t oy,
+                                                             int64_t ox, float *out)
 {
+    const struct pool2d_params *p = meter->args->params;
     const int64_t y0 = oy * p->sh - p->pt, x0 = ox * p->sw - p->pl;
     const struct pool2d_taps y = taps_inside(y0, p->kh, p->dh, p->h);
     const struct pool2d_taps x = taps_inside(x0, p->kw, p->dw, p->w);
+    const int64_t taps = x.last > x.first ? x.last - x.first : 0;
     vf acc[PARTS];
     if (p->kind == POOL_MAX) {
         for (int part = 0; part < PARTS; part++)
             acc[part] = vf_set1(-INFINITY);
-        for (int64_t i = y.first; i < y.last; i++) {
+        for (int64_t i = y.first; i < y.last && !(is_long && atc_spend(meter, taps)); i++) {
             const float *row_at = plane + (y0 + i * p->dh) * p->w * POOL_C0;
             for (int64_t j = x.first; j < x.last; j++)
                 for (int part = 0; part < PARTS; part++)
@@ -30,7 +33,7 @@ static inline void pool_block(const struct pool2d_params *p, const float *plane,
     } else {
         for (int part = 0; part < PARTS; part++)
             acc[part] = vf_set1(0);
-        for (int64_t i = y.first; i < y.last; i++) {
+        for (int64_t i = y.first; i < y.last && !(is_long && atc_spend(meter, taps)); i++) {
             const float *row_at = plane + (y0 + i * p->dh) * p->w * POOL_C0;
             vf row[PARTS];
             for (int part = 0; part < PARTS; part++)
@@ -72,24 +75,27 @@ static inline vf load_taps(const struct pool2d_params *p, const float *row, int6
 }
 
 /* n ≤ VF neighbouring results of a plane without blocks. */
-static inline void pool_run(const struct pool2d_params *p, const float *plane, int64_t oy,
-                            int64_t ox, int64_t n, float *out)
+static inline __attribute__((always_inline)) void pool_run(struct atc_meter *meter, bool is_long,
+                                                           const float *plane, int64_t oy,
+                                                           int64_t ox, int64_t n, float *out)
 {
+    const struct pool2d_params *p = meter->args->params;
     const int64_t y0 = oy * p->sh - p->pt, x0 = ox * p->sw - p->pl;
     const struct pool2d_taps y = taps_inside(y0, p->kh, p->dh, p->h);
     /* The columns that some result has inside. */
     const int64_t first = taps_inside(x0 + (n - 1) * p->sw, p->kw, p->dw, p->w).first;
     const int64_t last = taps_inside(x0, p->kw, p->dw, p->w).last;
+    const int64_t taps = last > first ? last - first : 0;
     vf acc;
     if (p->kind == POOL_MAX) {
         acc = vf_set1(-INFINITY);
-        for (int64_t i = y.first; i < y.last; i++)
+        for (int64_t i = y.first; i < y.last && !(is_long && atc_spend(meter, taps)); i++)
             for (int64_t j = first; j < last; j++)
                 acc = vf_max(acc, load_taps(p, plane + (y0 + i * p->dh) * p->w, x0 + j * p->dw, n,
                                             -INFINITY));
     } else {
         acc = vf_set1(0);
-        for (int64_t i = y.first; i < y.last; i++) {
+        for (int64_t i = y.first; i < y.last && !(is_long && atc_spend(meter, taps)); i++) {
             vf row = vf_set1(0);
             for (int64_t j = first; j < last; j++)
                 row = vf_add(row,
@@ -107,21 +113,37 @@ static inline void pool_run(const struct pool2d_params *p, const float *plane, i
     vf_store_n(out, acc, n);
 }
 
-void FOR_ISA(pool2d_f32)(const struct kernel_args *args)
+/* Some rows of results. `is_long` is a constant where this is inlined, so that rows of little work
+ * ask nothing.
+ */
+static inline __attribute__((always_inline)) void pool_rows(const struct kernel_args *args,
+                                                            bool is_long)
 {
     const struct pool2d_params *p = args->params;
     const float *src = args->src[0];
     float *dst = args->dst[0];
+    struct atc_meter meter = {.args = args};
     for (int64_t item = args->begin; item < args->end; item++) {
         const int64_t oy = item % p->oh;
         const float *plane = src + item / p->oh * p->h * p->w * p->c0;
         float *out = dst + item * p->ow * p->c0;
-        if (p->c0 == POOL_C0) {
-            for (int64_t ox = 0; ox < p->ow; ox++)
-                pool_block(p, plane, oy, ox, out + ox * POOL_C0);
-        } else {
-            for (int64_t ox = 0; ox < p->ow; ox += VF)
-                pool_run(p, plane, oy, ox, p->ow - ox < VF ? p->ow - ox : VF, out + ox);
+        const int64_t step = p->c0 == POOL_C0 ? 1 : VF;
+        for (int64_t ox = 0; ox < p->ow; ox += step) {
+            if (is_long && atc_spend(&meter, 1))
+                return;
+            if (p->c0 == POOL_C0)
+                pool_block(&meter, is_long, plane, oy, ox, out + ox * POOL_C0);
+            else
+                pool_run(&meter, is_long, plane, oy, ox, min_i64(VF, p->ow - ox), out + ox);
         }
     }
+}
+
+void FOR_ISA(pool2d_f32)(const struct kernel_args *args)
+{
+    const struct pool2d_params *p = args->params;
+    if (atc_mul(p->ow, p->kh * p->kw) > ATC_PIECE)
+        pool_rows(args, true);
+    else
+        pool_rows(args, false);
 }

@@ -105,6 +105,7 @@ static inline struct poolnd_run poolnd_run_of(const struct poolnd_params *p, int
     static inline void indices_##suffix(const struct kernel_args *args)                            \
     {                                                                                              \
         const struct poolnd_params *p = args->params;                                              \
+        struct atc_meter meter = {.args = args};                                                   \
         const int64_t in_d = p->in[0], in_h = p->in[1], in_w = p->in[2];                           \
         for (int64_t at = args->begin * p->out[2]; at < args->end * p->out[2]; at++) {             \
             const int64_t ow = at % p->out[2], row = at / p->out[2], oh = row % p->out[1];         \
@@ -114,7 +115,9 @@ static inline struct poolnd_run poolnd_run_of(const struct poolnd_params *p, int
             T best = lowest;                                                                        \
             int64_t index = -1;                                                                    \
             for (int64_t kd = d.first; kd < d.last; kd++)                                          \
-                for (int64_t kh = h.first; kh < h.last; kh++)                                      \
+                for (int64_t kh = h.first; kh < h.last; kh++) {                                    \
+                    if (atc_spend(&meter, p->kernel[2]))                                           \
+                        return;                                                                    \
                     for (int64_t kw = w.first; kw < w.last; kw++) {                                \
                         const int64_t z = od * p->stride[0] - p->pad_begin[0] + kd * p->dilation[0]; \
                         const int64_t y = oh * p->stride[1] - p->pad_begin[1] + kh * p->dilation[1]; \
@@ -126,6 +129,7 @@ static inline struct poolnd_run poolnd_run_of(const struct poolnd_params *p, int
                         index = plane * in_d * in_h * in_w +                                       \
                                 (p->column_major ? (x * in_h + y) * in_d + z : (z * in_h + y) * in_w + x); \
                     }                                                                              \
+                }                                                                                  \
             ((T *)args->dst[0])[at] = best;                                                        \
             ((int64_t *)args->dst[1])[at] = index;                                                 \
         }                                                                                          \

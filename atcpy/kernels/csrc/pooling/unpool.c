@@ -4,9 +4,7 @@
  *     indices  [n], int64: indices into [planes, in…], row by row; the last of equal ones counts
  *     y        [planes, out…], whose dims are not below those of `in`
  */
-#include "core/kernel.h"
-
-#include <string.h>
+#include "core/pieces.h"
 
 enum { UNPOOL_DIMS = 3 };
 
@@ -62,16 +60,18 @@ void unpool_any_scalar(const struct kernel_args *args)
     uint8_t *y = args->dst[0];
     if (args->begin >= args->end)
         return;
-    memset(y, 0, (size_t)(p->planes * out[0] * out[1] * out[2] * p->item));
-    for (int64_t i = 0; i < p->n; i++) {
-        const int64_t at = indices[i];
-        if (at < 0 || at >= in_elements) {
-            atc_note_fault(args->fault, FAULT_INDEX_OUTSIDE, at, in_elements);
-            return;
+    atc_clear(args, y, p->planes * out[0] * out[1] * out[2] * p->item);
+    for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, p->n);)
+        for (int64_t i = piece.begin; i < piece.end; i++) {
+            const int64_t at = indices[i];
+            if (at < 0 || at >= in_elements) {
+                atc_note_fault(args->fault, FAULT_INDEX_OUTSIDE, at, in_elements);
+                return;
+            }
+            const int64_t w = at % in[2], rows = at / in[2];
+            const int64_t h = rows % in[1], slices = rows / in[1];
+            const int64_t d = slices % in[0], plane = slices / in[0];
+            const int64_t to = ((plane * out[0] + d) * out[1] + h) * out[2] + w;
+            memcpy(y + to * p->item, x + i * p->item, (size_t)p->item);
         }
-        const int64_t w = at % in[2], rows = at / in[2], h = rows % in[1], slices = rows / in[1];
-        const int64_t d = slices % in[0], plane = slices / in[0];
-        const int64_t to = ((plane * out[0] + d) * out[1] + h) * out[2] + w;
-        memcpy(y + to * p->item, x + i * p->item, (size_t)p->item);
-    }
 }
