@@ -11,10 +11,9 @@
  * The transform itself is in doubles: by powers of two (Cooley and Tukey), other lengths as a
  * convolution of such ones (Bluestein).
  */
-#include "core/kernel.h"
+#include "core/pieces.h"
 
 #include <math.h>
-#include <string.h>
 
 #define FOURIER_FIELDS(I64, I64S, F64, ENUM)                                                       \
     I64(outer)                                                                                     \
@@ -45,10 +44,10 @@ struct fourier_room {
     int64_t size;
 };
 
-struct fourier_room fourier_prepare(const struct fourier_params *p, void *scratch);
+struct fourier_room fourier_prepare(const struct kernel_args *args);
 
 /* Transforms the first n numbers of room->signal in place, forward. */
-void fourier_transform(const struct fourier_params *p, const struct fourier_room *room);
+void fourier_transform(const struct kernel_args *args, const struct fourier_room *room);
 
 enum { MAX_LENGTH = 1 << 26 };
 
@@ -119,101 +118,129 @@ static struct complex_f64 unit_root(int64_t part, int64_t whole)
 }
 
 /* Element i is exchanged with the one whose bits are i's in reverse. */
-static void reverse_bits(struct complex_f64 *x, int64_t size)
+static void reverse_bits(const struct kernel_args *args, struct complex_f64 *x, int64_t size)
 {
-    for (int64_t i = 1, j = 0; i < size; i++) {
-        int64_t bit = size >> 1;
-        for (; j & bit; bit >>= 1)
+    int64_t j = 0;
+    for (struct atc_piece piece = {1, 1}; atc_next_piece(args, &piece, size);)
+        for (int64_t i = piece.begin; i < piece.end; i++) {
+            int64_t bit = size >> 1;
+            for (; j & bit; bit >>= 1)
+                j ^= bit;
             j ^= bit;
-        j ^= bit;
-        if (i < j) {
-            const struct complex_f64 other = x[i];
-            x[i] = x[j];
-            x[j] = other;
+            if (i < j) {
+                const struct complex_f64 other = x[i];
+                x[i] = x[j];
+                x[j] = other;
+            }
         }
+}
+
+/* Joins elements [begin, end) of two transforms of `half` elements, which lie behind each other. */
+static inline void join(const struct fourier_room *room, struct complex_f64 *x, int64_t half,
+                        int64_t begin, int64_t end)
+{
+    const int64_t step = room->size / 2 / half;
+    for (int64_t i = begin; i < end; i++) {
+        struct complex_f64 *low = x + i, *high = low + half;
+        const struct complex_f64 odd = times(*high, room->roots[i * step]);
+        *high = (struct complex_f64){low->re - odd.re, low->im - odd.im};
+        *low = (struct complex_f64){low->re + odd.re, low->im + odd.im};
     }
 }
 
-static void transform_power_of_two(const struct fourier_room *room, struct complex_f64 *x)
+static void transform_power_of_two(const struct kernel_args *args, const struct fourier_room *room,
+                                   struct complex_f64 *x)
 {
     const int64_t size = room->size;
-    reverse_bits(x, size);
-    for (int64_t half = 1; half < size; half *= 2)
-        for (int64_t start = 0; start < size; start += 2 * half)
-            for (int64_t i = 0; i < half; i++) {
-                struct complex_f64 *low = x + start + i, *high = low + half;
-                const struct complex_f64 odd = times(*high, room->roots[i * (size / 2 / half)]);
-                *high = (struct complex_f64){low->re - odd.re, low->im - odd.im};
-                *low = (struct complex_f64){low->re + odd.re, low->im + odd.im};
-            }
+    if (atc_was_stopped(args))
+        return;
+    reverse_bits(args, x, size);
+    int64_t half = 1;
+    for (; half < size && 2 * half <= ATC_PIECE && !atc_was_stopped(args); half *= 2)
+        for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, size);)
+            for (int64_t start = piece.begin; start < piece.end; start += 2 * half)
+                join(room, x + start, half, 0, half);
+    for (; half < size; half *= 2)
+        for (int64_t start = 0; start < size && !atc_was_stopped(args); start += 2 * half)
+            for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, half);)
+                join(room, x + start, half, piece.begin, piece.end);
 }
 
-struct fourier_room fourier_prepare(const struct fourier_params *p, void *scratch_at)
+struct fourier_room fourier_prepare(const struct kernel_args *args)
 {
-    struct fourier_room room = {.signal = scratch_at, .size = fourier_size(p->n)};
+    const struct fourier_params *p = args->params;
+    struct fourier_room room = {.signal = args->scratch, .size = fourier_size(p->n)};
     const int64_t n = p->n, size = room.size;
     room.roots = room.signal + size;
     room.chirp = room.roots + size;
     room.chirp_spectrum = room.chirp + size;
-    for (int64_t i = 0; i < size / 2; i++)
-        room.roots[i] = unit_root(2 * i, size);
+    for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, size / 2);)
+        for (int64_t i = piece.begin; i < piece.end; i++)
+            room.roots[i] = unit_root(2 * i, size);
     if (size == n)
         return room;
-    memset(room.chirp_spectrum, 0, (size_t)size * sizeof *room.chirp_spectrum);
-    for (int64_t i = 0; i < n; i++) {
-        room.chirp[i] = unit_root(i * i % (2 * n), n);
-        room.chirp_spectrum[i] = conjugate(room.chirp[i]);
-        if (i > 0)
-            room.chirp_spectrum[size - i] = conjugate(room.chirp[i]);
-    }
-    transform_power_of_two(&room, room.chirp_spectrum);
+    atc_clear(args, room.chirp_spectrum, size * (int64_t)sizeof *room.chirp_spectrum);
+    for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, n);)
+        for (int64_t i = piece.begin; i < piece.end; i++) {
+            room.chirp[i] = unit_root(i * i % (2 * n), n);
+            room.chirp_spectrum[i] = conjugate(room.chirp[i]);
+            if (i > 0)
+                room.chirp_spectrum[size - i] = conjugate(room.chirp[i]);
+        }
+    transform_power_of_two(args, &room, room.chirp_spectrum);
     return room;
 }
 
-void fourier_transform(const struct fourier_params *p, const struct fourier_room *room)
+void fourier_transform(const struct kernel_args *args, const struct fourier_room *room)
 {
-    const int64_t n = p->n, size = room->size;
+    const int64_t n = ((const struct fourier_params *)args->params)->n, size = room->size;
     struct complex_f64 *x = room->signal;
     if (size == n) {
-        transform_power_of_two(room, x);
+        transform_power_of_two(args, room, x);
         return;
     }
-    for (int64_t i = 0; i < n; i++)
-        x[i] = times(x[i], room->chirp[i]);
-    memset(x + n, 0, (size_t)(size - n) * sizeof *x);
-    transform_power_of_two(room, x);
+    for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, n);)
+        for (int64_t i = piece.begin; i < piece.end; i++)
+            x[i] = times(x[i], room->chirp[i]);
+    atc_clear(args, x + n, (size - n) * (int64_t)sizeof *x);
+    transform_power_of_two(args, room, x);
     /* The inverse transform of the product is the conjugate of the transform of its conjugate. */
-    for (int64_t i = 0; i < size; i++)
-        x[i] = conjugate(times(x[i], room->chirp_spectrum[i]));
-    transform_power_of_two(room, x);
-    for (int64_t i = 0; i < n; i++) {
-        const struct complex_f64 sum = {x[i].re / (double)size, -x[i].im / (double)size};
-        x[i] = times(sum, room->chirp[i]);
-    }
+    for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, size);)
+        for (int64_t i = piece.begin; i < piece.end; i++)
+            x[i] = conjugate(times(x[i], room->chirp_spectrum[i]));
+    transform_power_of_two(args, room, x);
+    for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, n);)
+        for (int64_t i = piece.begin; i < piece.end; i++) {
+            const struct complex_f64 sum = {x[i].re / (double)size, -x[i].im / (double)size};
+            x[i] = times(sum, room->chirp[i]);
+        }
 }
 
 /* An inverse transform is the conjugate of the transform of the conjugate, divided by n. */
 #define DEFINE_FOURIER(T, suffix)                                                                  \
-    static void read_##suffix(const struct fourier_params *p, struct complex_f64 *to, const T *x,  \
+    static void read_##suffix(const struct kernel_args *args, struct complex_f64 *to, const T *x,  \
                               const T *window, int64_t start)                                      \
     {                                                                                              \
+        const struct fourier_params *p = args->params;                                             \
         const int64_t stored = p->hermitian ? p->n / 2 + 1 : p->n, step = p->inner * p->parts;     \
         const double sign = p->inverse ? -1 : 1;                                                   \
-        for (int64_t i = 0; i < stored; i++) {                                                     \
-            const bool there = start + i < p->length;                                              \
-            const T *at = x + (there ? (start + i) * step : 0);                                    \
-            const double weight = window == NULL ? 1 : (double)window[i];                          \
-            to[i].re = there ? (double)at[0] * weight : 0;                                         \
-            to[i].im = there && p->parts > 1 ? sign * (double)at[1] * weight : 0;                  \
-        }                                                                                          \
-        for (int64_t i = stored; i < p->n; i++)                                                    \
-            to[i] = (struct complex_f64){to[p->n - i].re, -to[p->n - i].im};                       \
+        for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, stored);)                  \
+            for (int64_t i = piece.begin; i < piece.end; i++) {                                    \
+                const bool there = start + i < p->length;                                          \
+                const T *at = x + (there ? (start + i) * step : 0);                                \
+                const double weight = window == NULL ? 1 : (double)window[i];                      \
+                to[i].re = there ? (double)at[0] * weight : 0;                                     \
+                to[i].im = there && p->parts > 1 ? sign * (double)at[1] * weight : 0;              \
+            }                                                                                      \
+        for (struct atc_piece piece = {stored, stored}; atc_next_piece(args, &piece, p->n);)       \
+            for (int64_t i = piece.begin; i < piece.end; i++)                                      \
+                to[i] = (struct complex_f64){to[p->n - i].re, -to[p->n - i].im};                   \
     }                                                                                              \
                                                                                                    \
     void fourier_##suffix##_scalar(const struct kernel_args *args)                                 \
     {                                                                                              \
         const struct fourier_params *p = args->params;                                             \
-        const struct fourier_room room = fourier_prepare(p, args->scratch);                        \
+        const struct fourier_room room = fourier_prepare(args);                        \
         const int64_t parts = p->hermitian ? 1 : 2;                                                \
         const double scale = p->inverse ? (double)p->n : 1, sign = p->inverse ? -1 : 1;            \
         for (int64_t item = args->begin; item < args->end; item++) {                               \
@@ -223,13 +250,14 @@ void fourier_transform(const struct fourier_params *p, const struct fourier_room
                          (outer * p->length * p->inner + inner) * p->parts;                        \
             T *y = (T *)args->dst[0] +                                                             \
                    ((outer * p->frames + frame) * p->bins * p->inner + inner) * parts;             \
-            read_##suffix(p, room.signal, x, args->src[FOURIER_WINDOW], frame * p->step);          \
-            fourier_transform(p, &room);                                                           \
-            for (int64_t k = 0; k < p->bins; k++, y += p->inner * parts) {                         \
-                y[0] = (T)(room.signal[k].re / scale);                                             \
-                if (parts > 1)                                                                     \
-                    y[1] = (T)(sign * room.signal[k].im / scale);                                  \
-            }                                                                                      \
+            read_##suffix(args, room.signal, x, args->src[FOURIER_WINDOW], frame * p->step);          \
+            fourier_transform(args, &room);                                                           \
+            for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, p->bins);)             \
+                for (int64_t k = piece.begin; k < piece.end; k++, y += p->inner * parts) {         \
+                    y[0] = (T)(room.signal[k].re / scale);                                         \
+                    if (parts > 1)                                                                 \
+                        y[1] = (T)(sign * room.signal[k].im / scale);                              \
+                }                                                                                  \
         }                                                                                          \
     }
 

@@ -4,7 +4,7 @@
  *     grid  [n, out…, dims]  the last dim of the image first
  *     y     [n, c, out…]
  */
-#include "core/kernel.h"
+#include "core/pieces.h"
 
 #include <math.h>
 
@@ -163,8 +163,11 @@ DEFINE_FAMILY(grid_sample, GRID_SAMPLE_FIELDS, .check = check, .cost = cost);
     {                                                                                              \
         const struct grid_sample_params *p = args->params;                                         \
         const int64_t in = p->in[0] * p->in[1] * p->in[2];                                         \
+        struct atc_meter meter = {.args = args};                                                   \
         const int64_t rows = p->out[0] * p->out[1], columns = p->out[2];                           \
         for (int64_t at = args->begin * columns; at < args->end * columns; at++) {                 \
+            if (atc_spend(&meter, 16))                                                             \
+                return;                                                                            \
             const T *grid = (const T *)args->src[GRID_GRID] + at * p->dims;                        \
             const int64_t n = at / (rows * columns), point = at % (rows * columns);                \
             struct taps_##suffix taps[GRID_DIMS] = {{1, {0}, {1}}};                                \
@@ -172,7 +175,7 @@ DEFINE_FAMILY(grid_sample, GRID_SAMPLE_FIELDS, .check = check, .cost = cost);
                 const int dim = GRID_DIMS - 1 - (int)i;                                            \
                 taps[dim] = taps_of_##suffix(p, dim, grid[i]);                                     \
             }                                                                                      \
-            for (int64_t c = 0; c < p->c; c++)                                                     \
+            for (int64_t c = 0; c < p->c && !atc_spend(&meter, 8); c++)                            \
                 ((T *)args->dst[0])[(n * p->c + c) * rows * columns + point] =                     \
                     mix_##suffix(p, (const T *)args->src[GRID_X] + (n * p->c + c) * in, taps);     \
         }                                                                                          \

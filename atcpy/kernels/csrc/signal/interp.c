@@ -96,8 +96,9 @@ bool interp_tables_ok(const struct kernel_args *args)
 {
     const struct interp_params *p = args->params;
     const int32_t *index = args->src[INTERP_INDICES];
+    struct atc_meter meter = {.args = args};
     for (int i = 0; i < INTERP_DIMS; i++)
-        for (int64_t o = 0; o < p->out[i]; o++)
+        for (int64_t o = 0; o < p->out[i] && !atc_spend(&meter, p->taps[i]); o++)
             for (int64_t tap = 0; tap < p->taps[i]; tap++, index++) {
                 const bool is_fill = index[-tap] == -1;
                 if (!is_fill && (*index < 0 || *index >= p->in[i])) {
@@ -105,7 +106,7 @@ bool interp_tables_ok(const struct kernel_args *args)
                     return false;
                 }
             }
-    return true;
+    return !atc_was_stopped(args);
 }
 
 struct interp_row interp_row_at(const struct kernel_args *args, int64_t item)

@@ -11,7 +11,7 @@
 #ifndef ATC_INTERP_H
 #define ATC_INTERP_H
 
-#include "core/kernel.h"
+#include "core/pieces.h"
 
 enum { INTERP_DIMS = 5 };
 
@@ -41,7 +41,7 @@ struct interp_row {
 
 struct interp_row interp_row_at(const struct kernel_args *args, int64_t item);
 
-/* False, and a fault noted, if a table points outside of the input. */
+/* False, and a fault noted, if a table points outside of the input; or if the call is to end. */
 bool interp_tables_ok(const struct kernel_args *args);
 
 /* The next choice of one tap in each dim but the last; false after the last choice. */

@@ -4,13 +4,12 @@
 
 #include "signal/interp.h"
 
-#include <string.h>
-
 /* T: elements; W: weights and sums; STORE: a sum as an element. */
 #define DEFINE_INTERP(T, W, suffix, STORE)                                                         \
-    static inline void interp_mix_##suffix(const struct kernel_args *args,                         \
+    static inline void interp_mix_##suffix(struct atc_meter *meter,                               \
                                            const struct interp_row *row, W *restrict mixed)        \
     {                                                                                              \
+        const struct kernel_args *args = meter->args;                                              \
         const struct interp_params *p = args->params;                                              \
         const W *weights = args->src[INTERP_WEIGHTS];                                              \
         const int64_t length = p->in[INTERP_DIMS - 1] * p->inner;                                  \
@@ -22,38 +21,49 @@
             W w = 1;                                                                               \
             for (int i = 0; i < INTERP_DIMS - 1; i++)                                              \
                 w *= weights[row->first_weight[i] + tap[i]];                                       \
-            if (first)                                                                             \
-                for (int64_t i = 0; i < length; i++)                                               \
-                    mixed[i] = w * (W)x[i];                                                        \
-            else                                                                                   \
-                for (int64_t i = 0; i < length; i++)                                               \
-                    mixed[i] += w * (W)x[i];                                                       \
+            if (atc_spend(meter, length))                                                          \
+                return;                                                                            \
+            for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, length);)              \
+                if (first)                                                                         \
+                    for (int64_t i = piece.begin; i < piece.end; i++)                              \
+                        mixed[i] = w * (W)x[i];                                                    \
+                else                                                                               \
+                    for (int64_t i = piece.begin; i < piece.end; i++)                              \
+                        mixed[i] += w * (W)x[i];                                                   \
             first = false;                                                                         \
         } while (interp_next(p, tap));                                                             \
     }                                                                                              \
                                                                                                    \
-    static inline void interp_along_##suffix(const struct kernel_args *args,                       \
+    static inline void interp_along_##suffix(struct atc_meter *meter,                             \
                                              const struct interp_row *row,                         \
                                              const W *restrict mixed, T *restrict y, T fill)       \
     {                                                                                              \
+        const struct kernel_args *args = meter->args;                                              \
         const struct interp_params *p = args->params;                                              \
         const int last = INTERP_DIMS - 1;                                                          \
         const int64_t taps = p->taps[last], inner = p->inner;                                      \
+        const int64_t each = 1 + ATC_PIECE / 16 / (inner * taps);                                  \
         const int32_t *indices = row->indices[last];                                               \
         const W *weights = (const W *)args->src[INTERP_WEIGHTS] + row->first_weight[last];         \
-        for (int64_t o = 0; o < p->out[last]; o++, indices += taps, weights += taps)               \
+        for (int64_t first = 0; first < p->out[last]; first += each) {                             \
+            const int64_t end = min_i64(first + each, p->out[last]);                               \
+            if (atc_spend(meter, each * inner * taps))                                             \
+                return;                                                                            \
+            for (int64_t o = first; o < end; o++, indices += taps, weights += taps)                \
             for (int64_t c = 0; c < inner; c++) {                                                  \
                 W sum = 0;                                                                         \
                 for (int64_t k = 0; k < taps && indices[0] >= 0; k++)                              \
                     sum += weights[k] * mixed[indices[k] * inner + c];                             \
                 y[o * inner + c] = indices[0] < 0 ? fill : STORE(sum);                             \
             }                                                                                      \
+        }                                                                                          \
     }                                                                                              \
                                                                                                    \
     static inline void interp_##suffix(const struct kernel_args *args)                             \
     {                                                                                              \
         const struct interp_params *p = args->params;                                              \
         const int64_t length = p->out[INTERP_DIMS - 1] * p->inner;                                 \
+        struct atc_meter meter = {.args = args};                                                   \
         T fill;                                                                                    \
         memcpy(&fill, &p->fill, sizeof fill);                                                      \
         if (!interp_tables_ok(args))                                                               \
@@ -62,12 +72,13 @@
             const struct interp_row row = interp_row_at(args, item);                               \
             T *y = (T *)args->dst[0] + item * length;                                              \
             if (row.is_fill) {                                                                     \
-                for (int64_t i = 0; i < length; i++)                                               \
-                    y[i] = fill;                                                                   \
+                for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, length);)          \
+                    for (int64_t i = piece.begin; i < piece.end; i++)                              \
+                        y[i] = fill;                                                               \
                 continue;                                                                          \
             }                                                                                      \
-            interp_mix_##suffix(args, &row, args->scratch);                                        \
-            interp_along_##suffix(args, &row, args->scratch, y, fill);                             \
+            interp_mix_##suffix(&meter, &row, args->scratch);                                        \
+            interp_along_##suffix(&meter, &row, args->scratch, y, fill);                             \
         }                                                                                          \
     }
 

@@ -64,18 +64,20 @@ static int outer_weights(const struct kernel_args *args, const struct interp_row
         const int64_t length = ((const struct interp_params *)args->params)->out[last];            \
         const float *w = (const float *)args->src[INTERP_WEIGHTS] + row->first_weight[last];       \
         const int32_t *indices = row->indices[last];                                               \
-        for (int64_t o = 0; o < length; o++, indices += 2, w += 2) {                               \
-            if (indices[0] < 0)                                                                    \
-                continue;                                                                          \
-            const float low = w[0] * outer * (float)x[indices[0]];                                 \
-            const float high = w[1] * outer * (float)x[indices[1]];                                \
-            sums[o] = (first ? low : sums[o] + low) + high;                                        \
-        }                                                                                          \
+        for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, length);)                  \
+            for (int64_t o = piece.begin; o < piece.end; o++, indices += 2, w += 2) {              \
+                if (indices[0] < 0)                                                                \
+                    continue;                                                                      \
+                const float low = w[0] * outer * (float)x[indices[0]];                             \
+                const float high = w[1] * outer * (float)x[indices[1]];                            \
+                sums[o] = (first ? low : sums[o] + low) + high;                                    \
+            }                                                                                      \
     }                                                                                              \
                                                                                                    \
-    static inline void add_##suffix(const struct kernel_args *args, const struct interp_row *row,  \
+    static inline void add_##suffix(struct atc_meter *meter, const struct interp_row *row,         \
                                     const int64_t *tap, float *restrict sums, bool first)          \
     {                                                                                              \
+        const struct kernel_args *args = meter->args;                                              \
         const struct interp_params *p = args->params;                                              \
         const int last = INTERP_DIMS - 1;                                                          \
         const int64_t taps = p->taps[last], inner = p->inner;                                      \
@@ -88,7 +90,7 @@ static int outer_weights(const struct kernel_args *args, const struct interp_row
             add_pairs_##suffix(args, row, x, count ? outer[0] : 1, sums, first);                   \
             return;                                                                                \
         }                                                                                          \
-        for (int64_t o = 0; o < p->out[last]; o++) {                                               \
+        for (int64_t o = 0; o < p->out[last] && !atc_spend(meter, taps * inner); o++) {            \
             const int32_t *indices = row->indices[last] + o * taps;                                \
             for (int64_t k = 0; k < taps && indices[0] >= 0; k++) {                                \
                 float w = weights[o * taps + k];                                                   \
@@ -108,6 +110,7 @@ static int outer_weights(const struct kernel_args *args, const struct interp_row
         const struct interp_params *p = args->params;                                              \
         const int last = INTERP_DIMS - 1;                                                          \
         float *sums = args->scratch;                                                               \
+        struct atc_meter meter = {.args = args};                                                   \
         T fill;                                                                                    \
         memcpy(&fill, &p->fill, sizeof fill);                                                      \
         if (!interp_tables_ok(args))                                                               \
@@ -119,11 +122,15 @@ static int outer_weights(const struct kernel_args *args, const struct interp_row
             bool first = true;                                                                     \
             if (!row.is_fill)                                                                      \
                 do {                                                                               \
-                    add_##suffix(args, &row, tap, sums, first);                                    \
+                    if (atc_spend(&meter, p->out[last]))                                           \
+                        return;                                                                    \
+                    add_##suffix(&meter, &row, tap, sums, first);                                  \
                     first = false;                                                                 \
                 } while (interp_next(p, tap));                                                     \
             for (int64_t o = 0, i = 0; o < p->out[last]; o++) {                                    \
                 const bool is_fill = row.is_fill || row.indices[last][o * p->taps[last]] < 0;      \
+                if (atc_spend(&meter, p->inner))                                                   \
+                    return;                                                                        \
                 for (int64_t c = 0; c < p->inner; c++, i++)                                        \
                     y[i] = is_fill ? fill : cut_##suffix((double)sums[i]);                         \
             }                                                                                      \
@@ -166,6 +173,7 @@ void interp_any_scalar(const struct kernel_args *args)
     const int last = INTERP_DIMS - 1;
     const int64_t bytes = p->inner * p->item;
     const int64_t none[INTERP_DIMS - 1] = {0};
+    struct atc_meter meter = {.args = args};
     if (!interp_tables_ok(args))
         return;
     for (int64_t item = args->begin; item < args->end; item++) {
@@ -174,7 +182,8 @@ void interp_any_scalar(const struct kernel_args *args)
             row.is_fill ? 0 : interp_source(p, &row, none) * p->in[last] * p->inner;
         const uint8_t *x = (const uint8_t *)args->src[INTERP_X] + (row.x + from) * p->item;
         uint8_t *y = (uint8_t *)args->dst[0] + item * p->out[last] * bytes;
-        for (int64_t o = 0; o < p->out[last]; o++, y += bytes) {
+        for (int64_t o = 0; o < p->out[last] && !atc_spend(&meter, 1 + bytes / 8);
+             o++, y += bytes) {
             const int64_t index = row.indices[last][o];
             if (!row.is_fill && index >= 0) {
                 memcpy(y, x + index * bytes, (size_t)bytes);

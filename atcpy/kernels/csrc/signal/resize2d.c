@@ -1,8 +1,8 @@
 /* The resize2d family: its checker, where results lie in the source, and the loops over rows. */
+#include "core/pieces.h"
 #include "signal/resize2d.h"
 
 #include <math.h>
-#include <string.h>
 
 const char *const resize_mode_names[] = {"nearest", "linear", NULL};
 const char *const resize_coordinates_names[] = {
@@ -139,17 +139,24 @@ static struct resize_taps fill_taps(const struct kernel_args *args)
     int32_t *low = args->scratch;
     float *weights = (float *)(void *)(low + 2 * p->ow);
     const struct resize_taps taps = {low, low + p->ow, weights, weights + p->ow};
-    for (int64_t x = 0; x < p->ow; x++) {
-        const struct resize_tap tap = find_tap(p, x, p->scale_w, p->w, p->ow);
-        taps.low[x] = tap.low;
-        taps.high[x] = tap.high;
-        taps.low_weight[x] = tap.low_weight;
-        taps.high_weight[x] = tap.high_weight;
-    }
+    for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, p->ow);)
+        for (int64_t x = piece.begin; x < piece.end; x++) {
+            const struct resize_tap tap = find_tap(p, x, p->scale_w, p->w, p->ow);
+            taps.low[x] = tap.low;
+            taps.high[x] = tap.high;
+            taps.low_weight[x] = tap.low_weight;
+            taps.high_weight[x] = tap.high_weight;
+        }
     return taps;
 }
 
 /* --- nearest ---------------------------------------------------------------------------------- */
+
+/* Pixels of a row between two asks, by their size: whole vectors of them. */
+static int64_t pixels_at_once(int64_t size)
+{
+    return 16 * (1 + ATC_PIECE / 16 / size);
+}
 
 static bool is_doubling(const int32_t *low, int64_t n)
 {
@@ -200,6 +207,10 @@ void resize2d_nearest(const struct kernel_args *args)
     const struct resize_taps taps = fill_taps(args);
     const int64_t pixel = p->c0 * p->item, row = p->ow * pixel;
     const bool doubles = pixel == 4 && is_doubling(taps.low, p->ow);
+    const int64_t each = pixels_at_once(pixel);
+    struct atc_meter meter = {.args = args};
+    if (atc_was_stopped(args))
+        return;          /* not all taps may be written */
     int64_t before = -1; /* the row of the source that the last result came from */
     for (int64_t item = args->begin; item < args->end; item++) {
         const int64_t plane = item / p->oh, y = item % p->oh;
@@ -207,11 +218,15 @@ void resize2d_nearest(const struct kernel_args *args)
         const uint8_t *src = (const uint8_t *)args->src[0] + from * p->w * pixel;
         uint8_t *dst = (uint8_t *)args->dst[0] + item * row;
         if (from == before)
-            memcpy(dst, dst - row, (size_t)row);
-        else if (doubles)
-            double_words(dst, src, p->ow / 2);
+            atc_copy(args, dst, dst - row, row);
         else
-            pick_pixels(dst, src, taps.low, p->ow, pixel);
+            for (int64_t x = 0; x < p->ow && !atc_spend(&meter, each * pixel); x += each) {
+                const int64_t n = min_i64(each, p->ow - x);
+                if (doubles)
+                    double_words(dst + x * pixel, src + x / 2 * pixel, n / 2);
+                else
+                    pick_pixels(dst + x * pixel, src, taps.low + x, n, pixel);
+            }
         before = from;
     }
 }
@@ -223,12 +238,27 @@ void resize2d_linear(const struct kernel_args *args, resize_mix_rows rows, resiz
     const struct resize2d_params *p = args->params;
     const struct resize_taps taps = fill_taps(args);
     float *mixed = (float *)(void *)((uint8_t *)args->scratch + taps_bytes(p));
-    const int64_t row = p->w * p->c0;
+    const int64_t row = p->w * p->c0, each = pixels_at_once(p->c0);
+    struct atc_meter meter = {.args = args};
+    if (atc_was_stopped(args))
+        return; /* not all taps may be written */
     for (int64_t item = args->begin; item < args->end; item++) {
         const int64_t plane = item / p->oh, y = item % p->oh;
         const struct resize_tap tap = find_tap(p, y, p->scale_h, p->h, p->oh);
         const float *src = (const float *)args->src[0] + plane * p->h * row;
-        rows(mixed, src + tap.low * row, src + tap.high * row, &tap, row);
-        pixels((float *)args->dst[0] + item * p->ow * p->c0, mixed, &taps, p->ow, p->c0);
+        const float *low = src + tap.low * row, *high = src + tap.high * row;
+        float *dst = (float *)args->dst[0] + item * p->ow * p->c0;
+        for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, row);)
+            rows(mixed + piece.begin, low + piece.begin, high + piece.begin, &tap,
+                 piece.end - piece.begin);
+        if (p->ow <= each)
+            pixels(dst, mixed, &taps, p->ow, p->c0);
+        for (int64_t x = 0; p->ow > each && x < p->ow; x += each) {
+            if (atc_spend(&meter, each * p->c0))
+                return;
+            const struct resize_taps from = {taps.low + x, taps.high + x, taps.low_weight + x,
+                                             taps.high_weight + x};
+            pixels(dst + x * p->c0, mixed, &from, min_i64(each, p->ow - x), p->c0);
+        }
     }
 }

@@ -5,7 +5,7 @@
  *     rois  [count, 4] as x1, y1, x2, y2, or for `max` [count, 5] with the image's number before
  * them batch [count], int64, the image's number; not for `max` y     [count, c, oh, ow]
  */
-#include "core/kernel.h"
+#include "core/pieces.h"
 
 #include <math.h>
 
@@ -130,14 +130,16 @@ DEFINE_FAMILY(roi, ROI_FIELDS, .check = check, .cost = cost);
         return true;                                                                               \
     }                                                                                              \
                                                                                                    \
-    static T align_##suffix(const struct roi_params *p, const T *x, const struct side_##suffix *h, \
+    static T align_##suffix(struct atc_meter *meter, const T *x, const struct side_##suffix *h,    \
                             const struct side_##suffix *w, int64_t oh, int64_t ow)                 \
     {                                                                                              \
+        const struct roi_params *p = meter->args->params;                                          \
         int64_t h0, h1, w0, w1, met = 0;                                                           \
         inside_##suffix(h, oh, &h0, &h1);                                                          \
         inside_##suffix(w, ow, &w0, &w1);                                                          \
         T sum = 0, largest = 0;                                                                       \
-        for (int64_t i = h0; i < h1; i++) {                                                        \
+        const int64_t across = w1 > w0 ? 4 * (w1 - w0) : 0;                                        \
+        for (int64_t i = h0; i < h1 && !atc_spend(meter, across); i++) {                           \
             int64_t top, bottom, left, right;                                                      \
             T ly, lx;                                                                              \
             if (!between_##suffix(point_##suffix(h, oh, i), p->h, &top, &bottom, &ly))             \
@@ -172,16 +174,17 @@ DEFINE_FAMILY(roi, ROI_FIELDS, .check = check, .cost = cost);
         *last = to > 0 ? to < (T)size ? (int64_t)to : size : 0;                                    \
     }                                                                                              \
                                                                                                    \
-    static T largest_##suffix(const struct roi_params *p, const T *x, const T *roi, int64_t oh,    \
+    static T largest_##suffix(struct atc_meter *meter, const T *x, const T *roi, int64_t oh,       \
                               int64_t ow)                                                          \
     {                                                                                              \
+        const struct roi_params *p = meter->args->params;                                          \
         int64_t h0, h1, w0, w1;                                                                    \
         cell_##suffix(p, roi[1], roi[3], p->oh, p->h, oh, &h0, &h1);                               \
         cell_##suffix(p, roi[0], roi[2], p->ow, p->w, ow, &w0, &w1);                               \
         if (h0 >= h1 || w0 >= w1)                                                                  \
             return 0;                                                                              \
         T best = x[h0 * p->w + w0];                                                                \
-        for (int64_t i = h0; i < h1; i++)                                                          \
+        for (int64_t i = h0; i < h1 && !atc_spend(meter, w1 - w0); i++)                            \
             for (int64_t j = w0; j < w1; j++)                                                      \
                 best = x[i * p->w + j] > best ? x[i * p->w + j] : best;                            \
         return best;                                                                               \
@@ -191,6 +194,7 @@ DEFINE_FAMILY(roi, ROI_FIELDS, .check = check, .cost = cost);
     {                                                                                              \
         const struct roi_params *p = args->params;                                                 \
         const bool pools = p->kind == ROI_MAX;                                                     \
+        struct atc_meter meter = {.args = args};                                                   \
         for (int64_t item = args->begin; item < args->end; item++) {                               \
             const int64_t region = item / p->c;                                                    \
             const T *roi = (const T *)args->src[ROI_ROIS] + region * (pools ? 5 : 4);              \
@@ -208,9 +212,9 @@ DEFINE_FAMILY(roi, ROI_FIELDS, .check = check, .cost = cost);
             const struct side_##suffix h = side_##suffix(p, roi[1], roi[3], p->oh, p->h);          \
             const struct side_##suffix w = side_##suffix(p, roi[0], roi[2], p->ow, p->w);          \
             for (int64_t oh = 0; oh < p->oh; oh++)                                                 \
-                for (int64_t ow = 0; ow < p->ow; ow++)                                             \
-                    *y++ = pools ? largest_##suffix(p, x, roi, oh, ow)                             \
-                                 : align_##suffix(p, x, &h, &w, oh, ow);                           \
+                for (int64_t ow = 0; ow < p->ow && !atc_spend(&meter, 8); ow++)                    \
+                    *y++ = pools ? largest_##suffix(&meter, x, roi, oh, ow)                             \
+                                 : align_##suffix(&meter, x, &h, &w, oh, ow);                           \
         }                                                                                          \
     }
 
