@@ -1,12 +1,11 @@
 /* The loops of qdepthwise around a micro-kernel; the file of each ISA compiles them. */
 #include "quant/qdepthwise.h"
 
-#include <string.h>
-
 struct qdw {
     const struct qdepthwise_params *p;
     const struct kernel_args *args;
     struct qdw_plan plan;
+    struct atc_meter meter;
     qdw_micro micro;
     uint8_t flip, outside;
     uint32_t *packed;  /* [in_rows][columns][16] */
@@ -36,7 +35,7 @@ static inline void pair(uint32_t *restrict to, const uint8_t *restrict low,
         to[i] = ((uint32_t)l[i] | (uint32_t)h[i] << 16) ^ both;
 }
 
-static void pack(const struct qdw *d, const uint8_t *plane, int64_t first_row)
+static void pack(struct qdw *d, const uint8_t *plane, int64_t first_row)
 {
     const struct qdepthwise_params *p = d->p;
     const uint8_t flip = d->flip;
@@ -45,6 +44,8 @@ static void pack(const struct qdw *d, const uint8_t *plane, int64_t first_row)
     uint32_t *to = d->packed;
     for (int64_t r = 0; r < d->plan.in_rows; r++) {
         const int64_t at = first_row * p->sh - p->pt + r;
+        if (atc_spend(&d->meter, 4 * d->plan.columns))
+            return;
         const bool inside = at >= 0 && at < p->h;
         const uint8_t *row = plane + (inside ? at * p->w * QDW_C0 : 0);
         const int64_t width = inside ? p->w : 0;
@@ -82,7 +83,7 @@ static void take_weights(struct qdw *d, int64_t block)
     for (int64_t i = 0; i < channels && src[QGEMM_W_ZERO] != NULL; i++)
         zeros[i] = byte_at(src[QGEMM_W_ZERO], p->w_zeros == 1 ? 0 : first + i, is_signed);
     for (int64_t y = 0; y < p->kh; y++)
-        for (int64_t x = 0; x < d->plan.pairs * 2; x++)
+        for (int64_t x = 0; x < d->plan.pairs * 2 && !atc_spend(&d->meter, QDW_C0); x++)
             for (int64_t i = 0; i < QDW_C0; i++) {
                 uint32_t *pair = d->weights + (y * d->plan.pairs + x / 2) * QDW_C0 + i;
                 const int32_t value =
@@ -109,7 +110,7 @@ static void run_row(struct qdw *d, const uint32_t *in)
         .weights = d->weights,
         .taps = p->kh * d->plan.pairs,
     };
-    for (int64_t x = 0; x < p->ow; x += QDW_WIDTH) {
+    for (int64_t x = 0; x < p->ow && !atc_spend(&d->meter, 8 * windows.taps); x += QDW_WIDTH) {
         windows.results = (int)min_i64(QDW_WIDTH, p->ow - x);
         d->micro(&windows, &d->tile);
         windows.in += QDW_WIDTH * windows.step;
@@ -133,7 +134,12 @@ static void run_item(struct qdw *d, int64_t item)
 static void qdepthwise_items(const struct kernel_args *args, qdw_micro micro)
 {
     const struct qdepthwise_params *p = args->params;
-    struct qdw d = {.p = p, .args = args, .plan = qdw_plan(p), .micro = micro, .block = -1};
+    struct qdw d = {.p = p,
+                    .args = args,
+                    .plan = qdw_plan(p),
+                    .meter = {.args = args},
+                    .micro = micro,
+                    .block = -1};
     const uint8_t *x_zero = args->src[QGEMM_X_ZERO], *y_zero = args->src[QGEMM_Y_ZERO];
     d.flip = p->x_signed == 1 ? 0x80 : 0;
     d.outside = (x_zero == NULL ? 0 : *x_zero) ^ d.flip;
@@ -141,9 +147,12 @@ static void qdepthwise_items(const struct kernel_args *args, qdw_micro micro)
     d.weights = d.packed + d.plan.in_rows * d.plan.columns * QDW_C0;
     d.offsets = (int64_t *)(void *)(d.weights + p->kh * d.plan.pairs * QDW_C0);
     for (int64_t y = 0; y < p->kh; y++)
-        for (int64_t x = 0; x < d.plan.pairs; x++)
+        for (int64_t x = 0; x < d.plan.pairs && !atc_spend(&d.meter, 1); x++)
             d.offsets[y * d.plan.pairs + x] = (y * p->dh * d.plan.columns + x * 2 * p->dw) * QDW_C0;
+    if (atc_was_stopped(args))
+        return; /* not all offsets may be written */
     d.tile = (struct qgemm_tile){
+        .args = args,
         .columns = &d.columns,
         .dst_row = QDW_C0 * (p->result == QGEMM_I32 || p->result == QGEMM_F32 ? 4 : 1),
         .last_columns = QDW_C0,

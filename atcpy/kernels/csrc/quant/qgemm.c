@@ -179,6 +179,7 @@ struct drive {
     const struct qgemm_isa *isa;
     const struct kernel_args *args;
     struct blocking b;
+    struct atc_meter meter;
     struct qgemm_source source;
     int32_t x_zero;     /* of x as unsigned bytes */
     bool needs_sums;    /* of the rows of x */
@@ -272,8 +273,7 @@ static void aim(const struct drive *d, const struct position *at, struct qgemm_t
 }
 
 /* All rows of a chunk for one or two panels. */
-static void run_panels(const struct drive *d, const struct position *at, const uint8_t *w,
-                       int blocks)
+static void run_panels(struct drive *d, const struct position *at, const uint8_t *w, int blocks)
 {
     const struct qgemm_params *p = d->p;
     struct qgemm_columns columns[QGEMM_MAX_BLOCKS];
@@ -284,6 +284,7 @@ static void run_panels(const struct drive *d, const struct position *at, const u
                      min_i64(QGEMM_PANEL, width - b * QGEMM_PANEL), w + b * d->b.panel_bytes,
                      columns + b);
     struct qgemm_tile tile = {
+        .args = d->args,
         .x = d->packed_x,
         .x_row = d->b.row_bytes,
         .w = w,
@@ -308,6 +309,8 @@ static void run_panels(const struct drive *d, const struct position *at, const u
     const int64_t tiles = ceil_div(at->rows, d->isa->max_rows);
     for (int64_t t = 0, done = 0; t < tiles; t++) {
         const int64_t rows = at->rows / tiles + (t < at->rows % tiles);
+        if (atc_spend(&d->meter, 8 * tile.k1))
+            return;
         d->isa->micro[(blocks - 1) * d->isa->max_rows + rows - 1](&tile);
         if (apart)
             scatter(d, planes, rows, width, at->n * p->m + at->g * p->mg + first, at->row + done);
@@ -322,19 +325,19 @@ static void run_panels(const struct drive *d, const struct position *at, const u
 
 static void pack_x(struct drive *d, const struct position *at)
 {
+    const int64_t k = qgemm_k(d->p);
     qgemm_pack_rows(&d->source, at->n, at->g, at->row, at->rows, d->packed_x, d->b.row_bytes);
-    if (d->needs_sums)
-        for (int64_t r = 0; r < at->rows; r++)
-            d->row_sums[r] = d->isa->sum(d->packed_x + r * d->b.row_bytes, qgemm_k(d->p));
+    for (int64_t r = 0; d->needs_sums && r < at->rows && !atc_spend(&d->meter, k / 8); r++)
+        d->row_sums[r] = d->isa->sum(d->packed_x + r * d->b.row_bytes, k);
 }
 
-static const uint8_t *pack_w(const struct drive *d, int64_t n, int64_t first, int64_t end)
+static const uint8_t *pack_w(struct drive *d, int64_t n, int64_t first, int64_t end)
 {
     const struct qgemm_params *p = d->p;
     const uint8_t *w =
         (const uint8_t *)d->args->src[QGEMM_W] + (p->w_batched == 1 ? n * p->cg * p->m : 0);
-    for (int64_t panel = first; panel < end; panel++)
-        qgemm_pack_panel(p, w, panel, d->packed_w + (panel - first) * d->b.panel_bytes);
+    for (int64_t panel = first; panel < end && !atc_spend(&d->meter, p->cg); panel++)
+        qgemm_pack_panel(d->args, w, panel, d->packed_w + (panel - first) * d->b.panel_bytes);
     return d->packed_w;
 }
 
@@ -355,7 +358,8 @@ static void run_item(struct drive *d, int64_t item)
     const uint8_t *w = p->w_packed == 1 ? (const uint8_t *)d->args->src[QGEMM_W] +
                                               (at.g * b->panels + first) * b->panel_bytes
                                         : pack_w(d, at.n, first, end);
-    for (at.panel = first; at.panel < end; at.panel += d->isa->max_blocks) {
+    for (at.panel = first; at.panel < end && !atc_spend(&d->meter, 1);
+         at.panel += d->isa->max_blocks) {
         const int blocks = (int)min_i64(d->isa->max_blocks, end - at.panel);
         run_panels(d, &at, w + (at.panel - first) * b->panel_bytes, blocks);
     }
@@ -373,9 +377,14 @@ static bool any_zero(const struct drive *d)
 void qgemm_drive(const struct kernel_args *args, const struct qgemm_isa *isa)
 {
     const struct qgemm_params *p = args->params;
-    struct drive d = {.p = p, .isa = isa, .args = args, .b = block(p, args->cpu), .packed = -1};
-    d.source =
-        (struct qgemm_source){.p = p, .x = args->src[QGEMM_X], .flip = p->x_signed == 1 ? 0x80 : 0};
+    struct drive d = {.p = p,
+                      .isa = isa,
+                      .args = args,
+                      .b = block(p, args->cpu),
+                      .meter = {.args = args},
+                      .packed = -1};
+    d.source = (struct qgemm_source){
+        .args = args, .p = p, .x = args->src[QGEMM_X], .flip = p->x_signed == 1 ? 0x80 : 0};
     const uint8_t *x_zero = args->src[QGEMM_X_ZERO];
     d.source.outside = (x_zero == NULL ? 0 : *x_zero) ^ d.source.flip;
     d.x_zero = d.source.outside;

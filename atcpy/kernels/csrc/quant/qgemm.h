@@ -23,7 +23,7 @@
 #ifndef ATC_QGEMM_H
 #define ATC_QGEMM_H
 
-#include "core/kernel.h"
+#include "core/pieces.h"
 
 enum {
     QGEMM_PANEL = 16,    /* columns of w that lie side by side */
@@ -68,6 +68,7 @@ struct qgemm_columns {
  * x holds unsigned bytes, w signed ones once `flip` is taken off their top bits.
  */
 struct qgemm_tile {
+    const struct kernel_args *args;
     const uint8_t *x;
     int64_t x_row;
     const uint8_t *w;
@@ -122,6 +123,7 @@ static inline int64_t qgemm_k1(const struct qgemm_params *p)
  * lies outside the picture is `outside`, and every byte of x gets its top bit changed by `flip`.
  */
 struct qgemm_source {
+    const struct kernel_args *args;
     const struct qgemm_params *p;
     const uint8_t *x;
     uint8_t flip, outside;
@@ -131,6 +133,6 @@ void qgemm_pack_rows(const struct qgemm_source *s, int64_t n, int64_t g, int64_t
                      int64_t rows, uint8_t *to, int64_t row_bytes);
 
 /* Panel `panel` of row-major [cg, m] weights, in the packed form, sums included. */
-void qgemm_pack_panel(const struct qgemm_params *p, const uint8_t *w, int64_t panel, uint8_t *to);
+void qgemm_pack_panel(const struct kernel_args *args, const uint8_t *w, int64_t panel, uint8_t *to);
 
 #endif

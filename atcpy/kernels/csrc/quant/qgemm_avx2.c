@@ -24,20 +24,21 @@ static inline __attribute__((always_inline)) void micro(const struct qgemm_tile 
     const __m128i flip = _mm_set1_epi32((int)t->flip);
     const uint8_t *x = t->x, *w = t->w;
     const int64_t x_row = t->x_row;
-    for (int64_t k = 0; k < t->k1; k++, x += QGEMM_K0, w += QGEMM_BLOCK) {
-        __m256i four[MAX_ROWS];
-#pragma GCC unroll 3
-        for (int i = 0; i < rows; i++)
-            four[i] = four_steps(x + i * x_row);
-#pragma GCC unroll 4
-        for (int q = 0; q < QUARTERS; q++) {
-            const __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)(w + q * 16));
-            const __m256i columns = _mm256_cvtepi8_epi16(_mm_xor_si128(bytes, flip));
+    for (struct atc_piece piece = {0}; atc_next_piece(t->args, &piece, t->k1);)
+        for (int64_t k = piece.begin; k < piece.end; k++, x += QGEMM_K0, w += QGEMM_BLOCK) {
+            __m256i four[MAX_ROWS];
 #pragma GCC unroll 3
             for (int i = 0; i < rows; i++)
-                acc[i][q] = _mm256_add_epi32(acc[i][q], _mm256_madd_epi16(four[i], columns));
+                four[i] = four_steps(x + i * x_row);
+#pragma GCC unroll 4
+            for (int q = 0; q < QUARTERS; q++) {
+                const __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)(w + q * 16));
+                const __m256i columns = _mm256_cvtepi8_epi16(_mm_xor_si128(bytes, flip));
+#pragma GCC unroll 3
+                for (int i = 0; i < rows; i++)
+                    acc[i][q] = _mm256_add_epi32(acc[i][q], _mm256_madd_epi16(four[i], columns));
+            }
         }
-    }
 #pragma GCC unroll 3
     for (int i = 0; i < rows; i++) {
         __m256i half[2];

@@ -31,22 +31,23 @@ static inline __attribute__((always_inline)) void micro(const struct qgemm_tile 
 #pragma GCC unroll 4
     for (int i = 0; i * 3 < rows; i++)
         x[i] = t->x + i * 3 * x_row;
-    for (int64_t k = 0; k < t->k1; k++, w += QGEMM_BLOCK) {
-        __m512i panel[MAX_BLOCKS];
-#pragma GCC unroll 2
-        for (int b = 0; b < blocks; b++)
-            panel[b] = _mm512_xor_si512(_mm512_loadu_si512(w + b * w_panel), flip);
-#pragma GCC unroll 12
-        for (int i = 0; i < rows; i++) {
-            const __m512i four = _mm512_set1_epi32(word(x[i / 3] + i % 3 * x_row));
+    for (struct atc_piece piece = {0}; atc_next_piece(t->args, &piece, t->k1);)
+        for (int64_t k = piece.begin; k < piece.end; k++, w += QGEMM_BLOCK) {
+            __m512i panel[MAX_BLOCKS];
 #pragma GCC unroll 2
             for (int b = 0; b < blocks; b++)
-                acc[b][i] = _mm512_dpbusd_epi32(acc[b][i], four, panel[b]);
-        }
+                panel[b] = _mm512_xor_si512(_mm512_loadu_si512(w + b * w_panel), flip);
+#pragma GCC unroll 12
+            for (int i = 0; i < rows; i++) {
+                const __m512i four = _mm512_set1_epi32(word(x[i / 3] + i % 3 * x_row));
+#pragma GCC unroll 2
+                for (int b = 0; b < blocks; b++)
+                    acc[b][i] = _mm512_dpbusd_epi32(acc[b][i], four, panel[b]);
+            }
 #pragma GCC unroll 4
-        for (int i = 0; i * 3 < rows; i++)
-            x[i] += QGEMM_K0;
-    }
+            for (int i = 0; i * 3 < rows; i++)
+                x[i] += QGEMM_K0;
+        }
 
 #pragma GCC unroll 2
     for (int b = 0; b < blocks; b++)

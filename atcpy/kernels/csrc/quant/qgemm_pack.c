@@ -1,18 +1,17 @@
 /* Packing for qgemm: windows of x side by side, and panels of weights that are computed. */
 #include "quant/qgemm.h"
 
-#include <string.h>
-
 /* `n` bytes, top bits changed by `flip`. */
-static void copy_flipped(uint8_t *restrict to, const uint8_t *restrict from, int64_t n,
-                         uint8_t flip)
+static void copy_flipped(const struct kernel_args *args, uint8_t *restrict to,
+                         const uint8_t *restrict from, int64_t n, uint8_t flip)
 {
     if (flip == 0) {
-        memcpy(to, from, (size_t)n);
+        atc_copy(args, to, from, n);
         return;
     }
-    for (int64_t i = 0; i < n; i++)
-        to[i] = from[i] ^ flip;
+    for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, n);)
+        for (int64_t i = piece.begin; i < piece.end; i++)
+            to[i] = from[i] ^ flip;
 }
 
 /* How the 16 channels of a pixel in NC1HWC0 are copied: `keep` has the channels that there are. */
@@ -125,12 +124,13 @@ void qgemm_pack_rows(const struct qgemm_source *s, int64_t n, int64_t g, int64_t
     const struct copy16 full = copy16_of(s, 16), last = copy16_of(s, (p->cg - 1) % 16 + 1);
     const bool pixels = taps == 1 && p->pt == 0 && p->pl == 0 && (p->oh - 1) * p->sh < p->h &&
                         (p->ow - 1) * p->sw < p->w;
-    for (int64_t r = 0; r < rows; r++, to += row_bytes) {
+    struct atc_meter meter = {.args = s->args};
+    for (int64_t r = 0; r < rows && !atc_spend(&meter, k / 8); r++, to += row_bytes) {
         const int64_t oy = (first + r) / p->ow, ox = (first + r) % p->ow;
         struct window w = {.y = oy * p->sh - p->pt, .x = ox * p->sw - p->pl};
         memset(to + k, 0, (size_t)(row_bytes - k));
         if (c0 != 1 && c0 != 16) { /* rows of a matrix */
-            copy_flipped(to, x + (w.y * p->w + w.x) * c0, c0, s->flip);
+            copy_flipped(s->args, to, x + (w.y * p->w + w.x) * c0, c0, s->flip);
             continue;
         }
         if (c0 == 16 && pixels) {
@@ -139,7 +139,7 @@ void qgemm_pack_rows(const struct qgemm_source *s, int64_t n, int64_t g, int64_t
         }
         w.rows = taps_inside(w.y, p->dh, p->kh, p->h);
         w.columns = taps_inside(w.x, p->dw, p->kw, p->w);
-        for (int64_t b = 0; b < c1; b++) {
+        for (int64_t b = 0; b < c1 && !atc_spend(&meter, taps); b++) {
             w.plane = x + b * plane;
             if (c0 == 16)
                 pack_window_16(p, b + 1 < c1 ? &full : &last, &w, to + b * taps * 16);
@@ -149,20 +149,22 @@ void qgemm_pack_rows(const struct qgemm_source *s, int64_t n, int64_t g, int64_t
     }
 }
 
-void qgemm_pack_panel(const struct qgemm_params *p, const uint8_t *w, int64_t panel, uint8_t *to)
+void qgemm_pack_panel(const struct kernel_args *args, const uint8_t *w, int64_t panel, uint8_t *to)
 {
+    const struct qgemm_params *p = args->params;
     const int64_t column = panel * QGEMM_PANEL, k1 = qgemm_k1(p);
     const int64_t columns = min_i64(QGEMM_PANEL, p->m - column);
     uint32_t sums[QGEMM_PANEL] = {0};
-    memset(to, 0, (size_t)(k1 * QGEMM_BLOCK));
-    for (int64_t k = 0; k < p->cg; k++) {
-        const uint8_t *from = w + k * p->m + column;
-        uint8_t *row = to + k / QGEMM_K0 * QGEMM_BLOCK + k % QGEMM_K0;
-        for (int64_t j = 0; j < columns; j++) {
-            row[j * QGEMM_K0] = from[j];
-            const int32_t value = p->w_signed == 1 ? (int8_t)from[j] : from[j];
-            sums[j] += (uint32_t)value;
+    atc_clear(args, to, k1 * QGEMM_BLOCK);
+    for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, p->cg);)
+        for (int64_t k = piece.begin; k < piece.end; k++) {
+            const uint8_t *from = w + k * p->m + column;
+            uint8_t *row = to + k / QGEMM_K0 * QGEMM_BLOCK + k % QGEMM_K0;
+            for (int64_t j = 0; j < columns; j++) {
+                row[j * QGEMM_K0] = from[j];
+                const int32_t value = p->w_signed == 1 ? (int8_t)from[j] : from[j];
+                sums[j] += (uint32_t)value;
+            }
         }
-    }
     memcpy(to + k1 * QGEMM_BLOCK, sums, sizeof sums);
 }

@@ -1,4 +1,5 @@
 /* quant_range, by loops that the compiler makes vectors of. */
+#include "core/pieces.h"
 #include "quant/quant_range.h"
 
 #include <math.h>
@@ -13,14 +14,18 @@ static inline void widen(struct range *r, int lane, float x)
     r->high[lane] = x > r->high[lane] ? x : r->high[lane];
 }
 
-static void widen_by(struct range *r, const float *x, int64_t n)
+static void widen_by(struct atc_meter *meter, struct range *r, const float *x, int64_t n)
 {
-    int64_t i = 0;
-    for (; i + RANGE_LANES <= n; i += RANGE_LANES)
-        for (int lane = 0; lane < RANGE_LANES; lane++)
-            widen(r, lane, x[i + lane]);
-    for (; i < n; i++)
-        widen(r, 0, x[i]);
+    if (atc_spend(meter, n))
+        return;
+    for (struct atc_piece piece = {0}; atc_next_piece(meter->args, &piece, n);) {
+        int64_t i = piece.begin;
+        for (; i + RANGE_LANES <= piece.end; i += RANGE_LANES)
+            for (int lane = 0; lane < RANGE_LANES; lane++)
+                widen(r, lane, x[i + lane]);
+        for (; i < piece.end; i++)
+            widen(r, 0, x[i]);
+    }
 }
 
 static void range_of(const struct kernel_args *args)
@@ -28,16 +33,17 @@ static void range_of(const struct kernel_args *args)
     const struct quant_range_params *p = args->params;
     struct range r = {{0}, {0}}; /* 0 is always in it */
     const float *x = args->src[0];
+    struct atc_meter meter = {.args = args};
     const int64_t block = p->pixels * p->c0;
     if (p->c_last == p->c0)
-        widen_by(&r, x, p->planes * p->c1 * block);
+        widen_by(&meter, &r, x, p->planes * p->c1 * block);
     else
-        for (int64_t b = 0; b < p->planes * p->c1; b++, x += block) {
+        for (int64_t b = 0; b < p->planes * p->c1 && !atc_spend(&meter, 1); b++, x += block) {
             if ((b + 1) % p->c1 != 0)
-                widen_by(&r, x, block);
+                widen_by(&meter, &r, x, block);
             else
-                for (int64_t pixel = 0; pixel < p->pixels; pixel++)
-                    widen_by(&r, x + pixel * p->c0, p->c_last);
+                for (int64_t pixel = 0; pixel < p->pixels && !atc_spend(&meter, 1); pixel++)
+                    widen_by(&meter, &r, x + pixel * p->c0, p->c_last);
         }
     for (int lane = 1; lane < RANGE_LANES; lane++) {
         widen(&r, 0, r.low[lane]);
