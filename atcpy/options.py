@@ -292,6 +292,7 @@ class ConvertOptions:
     export_compile_stat: int = 0
     skipped_passes: tuple[str, ...] = ()
     custom_ops: tuple[OpsModule, ...] = ()
+    sign: Path | None = None
     verify_ir: bool = False
     threads: int | None = None
     atc_cmdline: str = "atcpy convert"
@@ -1095,6 +1096,7 @@ _TABLE = (
         "write fusion_result.json: 0 never, 1 at the end, 2 after compilation",
         recorded=False,
     ),
+    Option("sign", read_path, None, "private key of Ed25519 (PEM) that signs the package", recorded=False),
     Option("debug", read_bool, False, "verify the graph after each pass", recorded=False),
 )
 OPTIONS: dict[str, Option] = {option.name: option for option in _TABLE}
@@ -1169,6 +1171,7 @@ def _sorted_into_records(read: Mapping[str, Any]) -> ConvertOptions:
         export_compile_stat=value["export_compile_stat"],
         skipped_passes=tuple(value["skip_pass"]),
         custom_ops=value["custom_ops"],
+        sign=value["sign"],
         verify_ir=value["debug"],
         threads=value["threads"],
         atc_cmdline=atc_cmdline(read),

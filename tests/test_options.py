@@ -94,6 +94,7 @@ EFFECTS: dict[str, tuple[object, str, object]] = {
     "dump_graph": ("d", "dump.directory", Path("d")),
     "dump_stages": ("prepare,split", "dump.stages", frozenset({Stage.PREPARE, Stage.SPLIT})),
     "export_compile_stat": ("2", "export_compile_stat", 2),
+    "sign": ("key.pem", "sign", Path("key.pem")),
     "debug": ("yes", "verify_ir", True),
 }
 

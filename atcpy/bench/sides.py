@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from atcpy import InferenceSession
+from atcpy.om.signature import PublicKeys
 from atcpy.runtime.on_demand import ShapeCache
 
 Feeds = Mapping[str, np.ndarray[Any, Any]]
@@ -27,10 +28,10 @@ class Side:
     shape_cache: ShapeCache | None = None
 
 
-def atcpy_side(package: Path, threads: int, name: str = "atcpy") -> Side:
+def atcpy_side(package: Path, threads: int, name: str = "atcpy", require_signature: PublicKeys | None = None) -> Side:
     """Load a package as a user's program loads it."""
     started = time.perf_counter()
-    session = InferenceSession(package, threads=threads)
+    session = InferenceSession(package, threads=threads, require_signature=require_signature)
     seconds = time.perf_counter() - started
     return Side(name, seconds, lambda feeds: session.run(None, feeds), session.shape_cache)
 

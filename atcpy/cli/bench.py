@@ -11,6 +11,7 @@ import typer
 from atcpy.cli import custom_ops
 from atcpy.cli.invocation import Invocation
 from atcpy.cli.outcome import Outcome
+from atcpy.cli.signers import RequireSignature
 from atcpy.errors import UsageError, VerifyFailed, Where
 from atcpy.options import read_float, read_int
 from atcpy.report.columns import table
@@ -45,6 +46,7 @@ def bench(
     fail_over: Annotated[
         str | None, typer.Option("--fail_over", metavar="R", help="Fail if the other side is more than R times faster.")
     ] = None,
+    require_signature: RequireSignature = None,
     **options: Any,
 ) -> Outcome:
     """Time a package, in turns with another engine."""
@@ -56,15 +58,17 @@ def bench(
     limit = None if fail_over is None else read_float("fail_over", fail_over, 0.01, 1000)
     counts = _thread_counts(run)
     custom_ops.load(options["custom_ops"])
-    model = _other_model(Path(package), vs, vs_model)
-    feeds = _feeds(Path(package), model, input_data, shape or [])
+    model = _other_model(Path(package), vs, vs_model, require_signature)
+    feeds = _feeds(Path(package), model, input_data, shape or [], require_signature)
     runs = []
     lines: list[str] = []
     for threads in counts:
         run.progress.step(f"timing with {threads} thread{'' if threads == 1 else 's'}")
-        sides = _sides(Path(package), vs, model, threads)
+        sides = _sides(Path(package), vs, model, threads, require_signature)
         measured = measure(sides, feeds, min_seconds=seconds, warmup=warmup)
-        timed = time_layers(InferenceSession(package, threads=threads), feeds) if layers else []
+        timed = []
+        if layers:
+            timed = time_layers(InferenceSession(package, threads=threads, require_signature=require_signature), feeds)
         cache = sides[0].shape_cache
         counts_of = None if cache is None else {"hits": cache.hits, "misses": cache.misses}
         runs.append(_record(measured, timed, threads) | {"shape_cache": counts_of})
@@ -81,7 +85,9 @@ def _thread_counts(run: Invocation) -> list[int]:
     return [read_int("threads", part, 1, 1024) for part in text.split(",")] if text else [run.threads]
 
 
-def _other_model(package: Path, vs: str | None, vs_model: str | None) -> Path | None:
+def _other_model(
+    package: Path, vs: str | None, vs_model: str | None, require_signature: list[str] | None
+) -> Path | None:
     """The model for ONNX Runtime, if that is the other side."""
     if vs is None or vs.endswith(".om"):
         if vs_model is not None and vs is None:
@@ -93,16 +99,24 @@ def _other_model(package: Path, vs: str | None, vs_model: str | None) -> Path | 
     if vs_model is not None:
         return Path(vs_model)
     from atcpy.om import reader
+    from atcpy.om.signature import read_public_keys
     from atcpy.verify.verification import find_model
 
     try:
-        return find_model(package, reader.read_model(reader.read_package(package)).source)
+        opened = reader.read_package(package, signers=read_public_keys(require_signature))
+        return find_model(package, reader.read_model(opened).source)
     except UsageError as error:
         error.hint = "name the model: --vs_model MODEL.onnx"
         raise
 
 
-def _feeds(package: Path, model: Path | None, input_data: str | None, shapes: list[str]) -> Any:
+def _feeds(
+    package: Path,
+    model: Path | None,
+    input_data: str | None,
+    shapes: list[str],
+    require_signature: list[str] | None,
+) -> Any:
     from atcpy import InferenceSession
     from atcpy.cli.arrays import load_npz, read_shapes
     from atcpy.verify.inputs import Fill, integer_bounds, make_feeds, session_ports
@@ -115,19 +129,21 @@ def _feeds(package: Path, model: Path | None, input_data: str | None, shapes: li
         from atcpy.parsers.onnx import read_model
 
         bounds = integer_bounds(read_model(model).model)
-    ports = session_ports(InferenceSession(package, threads=1))
+    ports = session_ports(InferenceSession(package, threads=1, require_signature=require_signature))
     return make_feeds(first_gear(with_sizes(ports, read_shapes(shapes, ports))), Fill(), bounds)
 
 
-def _sides(package: Path, vs: str | None, model: Path | None, threads: int) -> "list[Side]":
+def _sides(
+    package: Path, vs: str | None, model: Path | None, threads: int, require_signature: list[str] | None
+) -> "list[Side]":
     from atcpy.bench.sides import atcpy_side, onnxruntime_side
     from atcpy.verify.oracle import open_onnxruntime
 
-    sides = [atcpy_side(package, threads)]
+    sides = [atcpy_side(package, threads, require_signature=require_signature)]
     if model is not None:
         sides.append(onnxruntime_side(model, threads, open_onnxruntime))
     elif vs is not None:
-        sides.append(atcpy_side(Path(vs), threads, Path(vs).name))
+        sides.append(atcpy_side(Path(vs), threads, Path(vs).name, require_signature))
     return sides
 
 

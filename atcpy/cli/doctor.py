@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _PACKAGES = ("numpy", "onnx", "onnxruntime", "ml_dtypes", "protobuf", "typer", "rich", "xxhash", "pillow")
 _MAX_SECONDS = 60.0  # for timing between ranks, without --timeout
-_EXTRAS = {"dist": "mpi4py", "tf": "tensorflow"}
+_EXTRAS = {"dist": "mpi4py", "sign": "cryptography", "tf": "tensorflow"}
 _FEATURES = ("avx2", "fma", "f16c", "avx512f", "avx512_vnni", "avx512_bf16", "amx_bf16", "amx_int8")
 
 

@@ -8,6 +8,7 @@ import typer
 from atcpy.cli import custom_ops
 from atcpy.cli.invocation import Invocation
 from atcpy.cli.outcome import Outcome
+from atcpy.cli.signers import RequireSignature
 from atcpy.errors import UsageError, Where, group, raise_os_error
 from atcpy.files import open_file
 
@@ -33,6 +34,7 @@ def inspect(
     gear: Annotated[
         int, typer.Option("--gear", metavar="N", min=0, help="Of a package with gears: which one, from 0.")
     ] = 0,
+    require_signature: RequireSignature = None,
     **options: Any,
 ) -> Outcome:
     """Show what is in a package."""
@@ -44,8 +46,11 @@ def inspect(
     chosen = [name for name, is_requested in requested.items() if is_requested or all_]
     path = Path(file)
     if not is_package(path):
+        if require_signature is not None:
+            what = f"--require_signature: {path} is a model, and only a package is signed"
+            raise UsageError("E10057", what, where=Where(option="require_signature"), hint="drop it")
         return _model(run, path, chosen, node)
-    return _package(path, chosen, node, gear)
+    return _package(path, chosen, node, gear, require_signature)
 
 
 def is_package(path: Path) -> bool:
@@ -61,11 +66,14 @@ def is_package(path: Path) -> bool:
         raise_os_error(error, str(path))
 
 
-def _package(path: Path, chosen: list[str], node: str | None, gear: int) -> Outcome:
+def _package(
+    path: Path, chosen: list[str], node: str | None, gear: int, require_signature: list[str] | None
+) -> Outcome:
+    from atcpy.om.signature import read_public_keys
     from atcpy.report.package import PackageView, node_lines, summary_lines, table_lines
     from atcpy.runtime.loader import missing_custom_ops
 
-    view = PackageView(path, gear)
+    view = PackageView(path, gear, read_public_keys(require_signature))
     error = group(missing) if (missing := missing_custom_ops(view.package)) else None
     if node is not None:
         record = view.find_node(node)

@@ -120,6 +120,7 @@ class Job:
     custom_ops: Sequence[str] | None
     threads: int | None
     memory_limit: int | None
+    require_signature: Sequence[str] | None
 
     def prepare(self) -> None:
         """Do what a process does once, however many ranks it runs."""
@@ -132,7 +133,13 @@ class Job:
         from atcpy import InferenceSession
 
         threads = self.threads or max(1, default_threads() // world.ranks)
-        session = InferenceSession(self.package, threads=threads, world=world, memory_limit=self.memory_limit)
+        session = InferenceSession(
+            self.package,
+            threads=threads,
+            world=world,
+            memory_limit=self.memory_limit,
+            require_signature=self.require_signature,
+        )
         states = read_states(self.states, session)
         session.bind_state(states, capacity=self.capacity)
         runs = self.inputs.feeds(session, world, states)

@@ -10,6 +10,7 @@ from atcpy.cli.invocation import Invocation
 from atcpy.cli.job import Job, raise_failed
 from atcpy.cli.outcome import Outcome
 from atcpy.errors import AtcError, AtcWarning, InternalError, as_known_error
+from atcpy.om.signature import PublicKey, read_public_keys
 from atcpy.runtime.distributed.failures import RankFailed
 from atcpy.runtime.distributed.launch import RankSetup, oversubscribed
 
@@ -31,14 +32,15 @@ def run_on_ranks(run: Invocation, job: Job, setup: RankSetup) -> Outcome:
 
     count = setup.count
     setup.members()  # what is wrong with the table is reported here, by one process
-    if not has_collectives(open_container(job.package, verify=Verify.HEADER)):
+    signers = read_public_keys(job.require_signature)
+    if not has_collectives(open_container(job.package, verify=Verify.HEADER, signers=signers)):
         job.prepare()
         name = "--ranks" if setup.ranks > 1 else "--simulate_ranks"
         unused = AtcWarning("W0012", f"{name} has no effect: the package has no collectives")
         outcome = job.on_single_rank()
         return replace(outcome, warnings=[*outcome.warnings, unused])
     if setup.simulated > MAX_SIMULATED:
-        return _predict(job.package, count)
+        return _predict(job.package, count, signers)
     if setup.simulated > 1:
         return _simulate(job, setup)
     return _start(run, job, setup)
@@ -73,10 +75,10 @@ def _simulate(job: Job, setup: RankSetup) -> Outcome:
     return _merge(outcomes)
 
 
-def _predict(package: str, ranks: int) -> Outcome:
+def _predict(package: str, ranks: int, signers: Sequence[PublicKey]) -> Outcome:
     from atcpy.report.predicted_run import lines, predict_collectives
 
-    rows = predict_collectives(package, ranks)
+    rows = predict_collectives(package, ranks, signers)
     total = sum(row["seconds"] for row in rows)
     return Outcome({"ranks": ranks, "collectives": rows, "seconds": total}, list(lines(rows, ranks)))
 

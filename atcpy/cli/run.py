@@ -6,6 +6,7 @@ import typer
 
 from atcpy.cli.invocation import Invocation
 from atcpy.cli.outcome import Outcome
+from atcpy.cli.signers import RequireSignature
 
 
 def run_(
@@ -69,6 +70,7 @@ def run_(
         int, typer.Option("--capacity", min=1, metavar="N", help="How many rows states have room for.")
     ] = 2048,
     check_finite: Annotated[bool, typer.Option("--check_finite", help="Fail on NaN or infinity.")] = False,
+    require_signature: RequireSignature = None,
     **options: Any,
 ) -> Outcome:
     """Run a package on arrays or pictures."""
@@ -78,7 +80,7 @@ def run_(
     sources = InputSources(inputs or [], npz or [], fill, shape or [], image or [], mean, std, layout)
     request = OutputRequest(outputs, output_dir, npz_out, labels, top_k, check_finite)
     limits = run.option("threads"), run.option("memory_limit")
-    job = Job(package, sources, request, state or [], capacity, options["custom_ops"], *limits)
+    job = Job(package, sources, request, state or [], capacity, options["custom_ops"], *limits, require_signature)
     launch = find_launch()
     if max(ranks, simulate_ranks, launch.ranks) == 1:
         job.prepare()

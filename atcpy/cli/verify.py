@@ -9,6 +9,7 @@ import typer
 from atcpy.cli import custom_ops
 from atcpy.cli.invocation import Invocation
 from atcpy.cli.outcome import Outcome
+from atcpy.cli.signers import RequireSignature
 
 if TYPE_CHECKING:
     from atcpy.ops.custom import CustomOps
@@ -39,6 +40,7 @@ def verify(
     atol: Annotated[float | None, typer.Option("--atol", min=0, help="Largest absolute error.")] = None,
     rtol: Annotated[float | None, typer.Option("--rtol", min=0, help="Largest relative error.")] = None,
     cosine: Annotated[float | None, typer.Option("--cosine", min=0, max=1, help="Least cosine similarity.")] = None,
+    require_signature: RequireSignature = None,
     **options: Any,
 ) -> Outcome:
     """Compare a package with its model in ONNX Runtime, or in the ONNX reference evaluator."""
@@ -48,7 +50,8 @@ def verify(
     custom = custom_ops.load(options["custom_ops"])
     report = compare_with_model(
         run, Path(package), None if against is None else Path(against), input_data, oracle, custom,
-        fill=Fill("random", random), shapes=_shapes(package, shape or []), tolerance=Tolerance(atol, rtol, cosine),
+        fill=Fill("random", random), shapes=_shapes(package, shape or [], require_signature),
+        tolerance=Tolerance(atol, rtol, cosine), require_signature=require_signature,
     )  # fmt: skip
     if not report.same_source:
         run.say(f"note: {report.against} is not the file that {package} was made from", level=0)
@@ -81,12 +84,15 @@ def compare_with_model(
     )
 
 
-def _shapes(package: str, texts: list[str]) -> dict[str, tuple[int, ...]]:
+def _shapes(package: str, texts: list[str], require_signature: list[str] | None) -> dict[str, tuple[int, ...]]:
     from atcpy import InferenceSession
     from atcpy.cli.arrays import read_shapes
     from atcpy.verify.inputs import session_ports
 
-    return read_shapes(texts, session_ports(InferenceSession(package, threads=1))) if texts else {}
+    if not texts:
+        return {}
+    session = InferenceSession(package, threads=1, require_signature=require_signature)
+    return read_shapes(texts, session_ports(session))
 
 
 def verdict_lines(report: "VerifyReport") -> list[str]:

@@ -138,6 +138,9 @@ _TABLE: tuple[tuple[str, tuple[int, ...], str, str], ...] = (
     ("P0003", (7,), "the package fails its checksum", "copy or convert it again"),
     ("P0004", (7,), "the package is truncated", "copy or convert it again"),
     ("P0005", (7,), "the package refers to something outside its bounds", "convert the model again"),
+    ("P0006", (7,), "the signature does not fit the package", "get the package again from who signed it"),
+    ("P0007", (7,), "the package is signed with another key", "compare the fingerprints with that of your signer"),
+    ("P0008", (7,), "a signature is required, and the package has none", "atcpy convert … --sign KEY"),
     # Running and verifying
     ("D0001", (3,), "a value met while running breaks the rule of an operator", "look at the input that leads there"),
     ("D0002", (3,), "the ranks of a run do not run the same package", "give all of them the same file"),
@@ -174,6 +177,7 @@ _TABLE: tuple[tuple[str, tuple[int, ...], str, str], ...] = (
     ("W0041", (0, 5), "the optimised model could not be verified", "name sizes for open dims: --input_shape"),
     ("W0042", (0, 4), "the model was written with less optimisation, or as it was", "the message says why"),
     ("W0050", (0, 2), "more ranks run than there are cores: they wait for each other", "fewer ranks, or more cores"),
+    ("W0060", (0, 2), "a private key can be read by others than its owner", "chmod 600 KEY"),
     # Us
     ("X0001", (1,), "an internal error: a bug of atcpy", "report it with the command and `atcpy doctor --json`"),
 )

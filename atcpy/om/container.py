@@ -3,25 +3,32 @@
     0            header, 256 bytes; checksum[64] at 12
     256          partition table: count, then (type, offset from the table's end, size) for each
     256+8+24n    partitions back to back in GE's order 8, 0, 1, 2; WEIGHTS_DATA at a multiple of 64 of the file
+                 SIGNATURE behind them, in a signed package alone
 
     checksum = XXH3-128 (16) + SHA-256 (32) + XXH3-64 without the WEIGHTS payload (8) + zeros (8)
 
 SHA-256 and XXH3-64 are taken with the whole field zeroed, XXH3-128 last with only its own 16 bytes zeroed, so no byte
-of a file can change unseen. Digests are stored in the byte order of their usual hexadecimal form.
+of a file can change unseen. Digests are stored in the byte order of their usual hexadecimal form. SHA-256 is what a
+signature signs: it leaves out the payload of SIGNATURE, and nothing else.
 """
+
+from __future__ import annotations
 
 import mmap as memory_map
 import os
 import struct
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 import xxhash
 
 from atcpy.errors import CODES, PackageCorrupt, UsageError, Where, raise_os_error
 from atcpy.files import NotOrdinaryError, open_file
+
+if TYPE_CHECKING:
+    from atcpy.om.signature import PublicKey
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
@@ -34,6 +41,7 @@ HEADER_BYTES = 256
 CHECKSUM_OFFSET = 12
 CHECKSUM_BYTES = 64
 WEIGHTS_ALIGN = 64
+SIGNATURE_BYTES = 96  # public key, Ed25519 signature
 _READ_BYTES = 8 << 20
 
 _XXH128 = slice(0, 16)
@@ -54,10 +62,13 @@ class Partition(IntEnum):
     WEIGHTS_DATA = 1
     TASK_INFO = 2
     MODEL_INOUT_INFO = 8
+    SIGNATURE = 23  # GE's PRE_MODEL_DESC_EXTEND, which only nano chips have; Netron skips it
 
 
 ORDER = (Partition.MODEL_INOUT_INFO, Partition.MODEL_DEF, Partition.WEIGHTS_DATA, Partition.TASK_INFO)
 TABLE_BYTES = _TABLE_HEAD.size + _TABLE_ENTRY.size * len(ORDER)
+SIGNED_ORDER = (*ORDER, Partition.SIGNATURE)
+_LARGEST_TABLE_BYTES = TABLE_BYTES + _TABLE_ENTRY.size
 
 
 class Verify(StrEnum):
@@ -100,13 +111,32 @@ class Container:
         """The recorded SHA-256; `check_sha256` compares it."""
         return bytes(self.buffer[CHECKSUM_OFFSET : CHECKSUM_OFFSET + CHECKSUM_BYTES])[_SHA256]
 
+    @property
+    def is_signed(self) -> bool:
+        """Is there a signature, whoever made it?"""
+        return self.extents[-1].partition is Partition.SIGNATURE
+
+    @property
+    def signer(self) -> PublicKey | None:
+        """The key that the package says it was signed with; `check_signer` proves it."""
+        if not self.is_signed:
+            return None
+        from atcpy.om.signature import signer_of
+
+        return signer_of(self.partition(Partition.SIGNATURE))
+
     def check_sha256(self) -> None:
         """Refuse a package whose recorded SHA-256 is not that of its bytes."""
-        import hashlib  # it loads OpenSSL, which running a package does not need
-
-        blank = _with_checksum(self.buffer, bytes(CHECKSUM_BYTES))
-        if _feed(hashlib.sha256(), [blank, self.buffer[HEADER_BYTES:]]) != self.sha256:
+        if _sha256(lambda first, end: [self.buffer[first:end]], len(self.buffer)) != self.sha256:
             raise corrupt("P0003", self.source, CHECKSUM_OFFSET, "header", "the SHA-256 is not that of the file")
+
+    def check_signer(self, signers: Sequence[PublicKey]) -> None:
+        """Refuse a package that none of `signers` signed as it is: every byte is read, whatever `Verify` left out."""
+        from atcpy.om.signature import check_signature
+
+        self.check_sha256()
+        payload = self.partition(Partition.SIGNATURE) if self.is_signed else None
+        check_signature(payload, self.sha256, signers, self.source)
 
 
 def corrupt(code: str, source: str, offset: int, part: str, what: str) -> PackageCorrupt:
@@ -122,44 +152,68 @@ def frame(
     sizes: Mapping[Partition, int], *, name: str, platform_version: str, dynamic: bool = False
 ) -> tuple[bytes, tuple[Partition, ...]]:
     """Header, without its checksum, and table for partitions of these sizes, and the order in which they follow."""
-    if any(sizes[p] <= 0 for p in ORDER) or weights_offset(sizes) % WEIGHTS_ALIGN:
+    order = _order(sizes)
+    if any(sizes[p] <= 0 for p in order) or weights_offset(sizes) % WEIGHTS_ALIGN:
         raise ValueError(f"partitions are empty or leave WEIGHTS_DATA unaligned: {sizes}")
-    table = _pack_table(sizes)
-    return _pack_header(name, platform_version, len(table) + sum(sizes.values()), dynamic=dynamic) + table, ORDER
+    table = _pack_table(sizes, order)
+    return _pack_header(name, platform_version, len(table) + sum(sizes.values()), dynamic=dynamic) + table, order
+
+
+def _order(sizes: Mapping[Partition, int]) -> tuple[Partition, ...]:
+    return SIGNED_ORDER if Partition.SIGNATURE in sizes else ORDER
+
+
+def _data_offset(partitions: int) -> int:
+    """Where the first of so many partitions begins."""
+    return HEADER_BYTES + _TABLE_HEAD.size + _TABLE_ENTRY.size * partitions
 
 
 def weights_offset(sizes: Mapping[Partition, int]) -> int:
     """Where WEIGHTS_DATA begins in the file, from the sizes of the partitions before it."""
-    return HEADER_BYTES + TABLE_BYTES + sum(sizes[p] for p in ORDER[: ORDER.index(Partition.WEIGHTS_DATA)])
+    return _data_offset(len(sizes)) + sum(sizes[p] for p in ORDER[: ORDER.index(Partition.WEIGHTS_DATA)])
 
 
-def reseal(package: bytes) -> bytes:
-    """`package` with checksums that fit its bytes, whatever they are."""
+Sign: TypeAlias = Callable[[bytes], bytes]  # the payload of SIGNATURE for a SHA-256
+
+
+def reseal(package: bytes, sign: Sign | None = None) -> bytes:
+    """`package` with checksums that fit its bytes, whatever they are; with `sign`, its signature is replaced."""
     if len(package) < HEADER_BYTES:
         return package
-    view = memoryview(package)
-    return _sealed(lambda first, end: [view[first:end]], len(package)) + package[HEADER_BYTES:]
+
+    def read(first: int, end: int) -> list[Buffer]:
+        return [memoryview(package)[first:end]]
+
+    if sign is not None:
+        package = package[:-SIGNATURE_BYTES] + sign(_sha256(read, len(package)))
+    return _sealed(read, len(package)) + package[HEADER_BYTES:]
 
 
-def seal_file(fd: int) -> None:
-    """Set the checksums of a package file that is complete but for them; it is read in pieces."""
+def seal_file(fd: int, sign: Sign | None = None) -> None:
+    """Set the checksums of a package file that is complete but for them, and the signature; it is read in pieces."""
 
     def read(first: int, end: int) -> Iterator[bytes]:
         while first < end and (chunk := os.pread(fd, min(_READ_BYTES, end - first), first)):
             yield chunk
             first += len(chunk)
 
-    os.pwrite(fd, _sealed(read, os.fstat(fd).st_size), 0)
+    size = os.fstat(fd).st_size
+    if sign is not None:
+        os.pwrite(fd, sign(_sha256(read, size)), size - SIGNATURE_BYTES)
+    os.pwrite(fd, _sealed(read, size), 0)
 
 
-def _claimed_weights(head: bytes, size: int) -> tuple[int, int]:
-    """Begin and end of WEIGHTS_DATA by a table that is not checked yet; without an entry, twice the file's end."""
-    table = head[HEADER_BYTES + _TABLE_HEAD.size : HEADER_BYTES + TABLE_BYTES]
+def _claimed(partition: Partition, head: bytes, size: int) -> tuple[int, int]:
+    """Begin and end of a partition by a table that is not checked yet; without an entry, twice the file's end."""
+    if len(head) < HEADER_BYTES + _TABLE_HEAD.size:
+        return size, size
+    count = min(_TABLE_HEAD.unpack_from(head, HEADER_BYTES)[0], len(SIGNED_ORDER))
+    table = head[HEADER_BYTES + _TABLE_HEAD.size : _data_offset(count)]
     for kind, _, offset, length in _TABLE_ENTRY.iter_unpack(
         table[: len(table) // _TABLE_ENTRY.size * _TABLE_ENTRY.size]
     ):
-        if kind == Partition.WEIGHTS_DATA:
-            first = min(HEADER_BYTES + TABLE_BYTES + offset, size)
+        if kind == partition:
+            first = min(_data_offset(count) + offset, size)
             return first, min(first + length, size)
     return size, size
 
@@ -179,10 +233,10 @@ def _text(text: str, limit: int) -> bytes:
     return clean[:limit].decode(errors="ignore").encode()
 
 
-def _pack_table(sizes: Mapping[Partition, int]) -> bytes:
-    table = _TABLE_HEAD.pack(len(ORDER), 0)
+def _pack_table(sizes: Mapping[Partition, int], order: Sequence[Partition]) -> bytes:
+    table = _TABLE_HEAD.pack(len(order), 0)
     offset = 0
-    for partition in ORDER:
+    for partition in order:
         table += _TABLE_ENTRY.pack(partition, 0, offset, sizes[partition])
         offset += sizes[partition]
     return table
@@ -196,16 +250,29 @@ _Read = Callable[[int, int], Iterable[Buffer]]  # the bytes from the first offse
 
 def _sealed(read: _Read, size: int) -> bytes:
     """The header with its checksum field set for the file of `size` bytes that `read` reads."""
-    import hashlib
-
-    head = b"".join(bytes(b) for b in read(0, min(HEADER_BYTES + TABLE_BYTES, size)))
-    first, end = _claimed_weights(head, size)
+    head = _head(read, size)
+    first, end = _claimed(Partition.WEIGHTS_DATA, head, size)
     blank = _with_checksum(head, bytes(CHECKSUM_BYTES))
     field = bytearray(CHECKSUM_BYTES)
-    field[_SHA256] = _feed(hashlib.sha256(), [blank], read(HEADER_BYTES, size))
+    field[_SHA256] = _sha256(read, size)
     field[_XXH64] = _feed(xxhash.xxh3_64(), [blank], read(HEADER_BYTES, first), read(end, size))
     field[_XXH128] = _feed(xxhash.xxh3_128(), [_with_checksum(head, bytes(field))], read(HEADER_BYTES, size))
     return _with_checksum(head, bytes(field))
+
+
+def _sha256(read: _Read, size: int) -> bytes:
+    """SHA-256 of a file but for its checksum field and the payload of its signature."""
+    import hashlib  # it loads OpenSSL, which running a package does not need
+
+    head = _head(read, size)
+    first, end = _claimed(Partition.SIGNATURE, head, size)
+    blank = _with_checksum(head, bytes(CHECKSUM_BYTES))
+    return _feed(hashlib.sha256(), [blank], read(HEADER_BYTES, first), read(end, size))
+
+
+def _head(read: _Read, size: int) -> bytes:
+    """The header and the longest table that there can be."""
+    return b"".join(bytes(b) for b in read(0, min(HEADER_BYTES + _LARGEST_TABLE_BYTES, size)))
 
 
 def _with_checksum(header: Buffer, field: bytes) -> bytes:
@@ -227,8 +294,16 @@ def _feed(state: _Hash, *runs: Iterable[Buffer]) -> bytes:
 # ---- reading
 
 
-def open_container(path: str | os.PathLike[str], *, mmap: bool = True, verify: Verify = Verify.FULL) -> Container:
-    """Open the package at `path`: mapped read-only and private, or read into memory with `mmap=False`.
+def open_container(
+    path: str | os.PathLike[str],
+    *,
+    mmap: bool = True,
+    verify: Verify = Verify.FULL,
+    signers: Sequence[PublicKey] = (),
+) -> Container:
+    """Open the package at `path`: mapped read-only and private, or read into memory with `mmap=False`. If there are
+    `signers`, one of them must have signed it, and it is read into memory: what was checked is what runs, also where
+    somebody writes to the file meanwhile.
 
     A mapped file that another process cuts short raises SIGBUS when touched; atcpy's own writer never does that.
     """
@@ -236,7 +311,7 @@ def open_container(path: str | os.PathLike[str], *, mmap: bool = True, verify: V
     try:
         with open_file(source) as file:
             size = os.fstat(file.fileno()).st_size
-            if mmap and size >= HEADER_BYTES:
+            if mmap and not signers and size >= HEADER_BYTES:
                 flags, access = memory_map.MAP_PRIVATE, memory_map.PROT_READ
                 buffer = memoryview(memory_map.mmap(file.fileno(), size, flags=flags, prot=access))
             else:
@@ -247,17 +322,21 @@ def open_container(path: str | os.PathLike[str], *, mmap: bool = True, verify: V
         raise_os_error(error, source)
     except ValueError as error:
         raise UsageError("E13001", f"{source} is no path: {error}", where=Where(file=source)) from error
-    return parse(buffer, source=source, verify=verify)
+    return parse(buffer, source=source, verify=verify, signers=signers)
 
 
-def parse(package: Buffer, *, source: str = "package", verify: Verify = Verify.FULL) -> Container:
-    """Check header, table and checksum of `package`; every failure is a `PackageCorrupt`."""
+def parse(
+    package: Buffer, *, source: str = "package", verify: Verify = Verify.FULL, signers: Sequence[PublicKey] = ()
+) -> Container:
+    """Check header, table, checksum and, for `signers`, the signature of `package`; failures are `PackageCorrupt`."""
     buffer = memoryview(package).toreadonly().cast("B")
     _check_size_and_magic(buffer, source)
     name, platform_version, dynamic = _check_header(buffer, source)
     extents = _check_table(buffer, source)
     container = Container(source, name, platform_version, dynamic, extents, buffer)
     _check_checksum(container, verify)
+    if signers:
+        container.check_signer(signers)
     return container
 
 
@@ -321,12 +400,16 @@ def _c_string(field: bytes, source: str, offset: int) -> str:
 
 def _check_table(buffer: memoryview, source: str) -> tuple[Extent, ...]:
     count, zero = _TABLE_HEAD.unpack_from(buffer, HEADER_BYTES)
-    if count != len(ORDER) or zero != 0:
-        raise corrupt("P0005", source, HEADER_BYTES, "partition table", f"{count} partitions, not {len(ORDER)}")
+    if count not in (len(ORDER), len(SIGNED_ORDER)) or zero != 0:
+        what = f"{count} partitions, not {len(ORDER)}, or with a signature {len(SIGNED_ORDER)}"
+        raise corrupt("P0005", source, HEADER_BYTES, "partition table", what)
+    if len(buffer) < _data_offset(count):
+        what = f"the file ends after {len(buffer)} bytes, header and table need {_data_offset(count)}"
+        raise corrupt("P0004", source, len(buffer), "header", what)
     extents = []
     expected = 0
-    left = len(buffer) - HEADER_BYTES - TABLE_BYTES
-    for i, partition in enumerate(ORDER):
+    left = len(buffer) - _data_offset(count)
+    for i, partition in enumerate(SIGNED_ORDER[:count]):
         at = HEADER_BYTES + _TABLE_HEAD.size + i * _TABLE_ENTRY.size
         kind, zero, offset, size = _TABLE_ENTRY.unpack_from(buffer, at)
         if kind != partition or zero != 0:
@@ -337,7 +420,9 @@ def _check_table(buffer: memoryview, source: str) -> tuple[Extent, ...]:
             raise corrupt("P0005", source, at + 8, partition.name, what)
         if not 0 < size <= left - expected:
             raise corrupt("P0005", source, at + 16, partition.name, f"size {size} is outside 1..{left - expected}")
-        extents.append(Extent(partition, HEADER_BYTES + TABLE_BYTES + offset, size))
+        if partition is Partition.SIGNATURE and size != SIGNATURE_BYTES:
+            raise corrupt("P0005", source, at + 16, partition.name, f"size {size} is not {SIGNATURE_BYTES}")
+        extents.append(Extent(partition, _data_offset(count) + offset, size))
         expected += size
     if expected != left:
         what = f"{left - expected} bytes after the last partition"

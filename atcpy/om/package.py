@@ -23,6 +23,7 @@ from atcpy.om.task_record import TaskRecord
 if TYPE_CHECKING:
     from atcpy.ir import Gear, PlannedCluster
     from atcpy.om.ports import OpenPort
+    from atcpy.om.signature import PublicKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +58,22 @@ class Package:
         return self.container.partition(Partition.WEIGHTS_DATA)
 
 
-def read_package(path: str | os.PathLike[str], *, mmap: bool = True, verify: Verify = Verify.FULL) -> Package:
-    """Open a package for running."""
-    return _package(container.open_container(path, mmap=mmap, verify=verify))
+def read_package(
+    path: str | os.PathLike[str],
+    *,
+    mmap: bool = True,
+    verify: Verify = Verify.FULL,
+    signers: Sequence[PublicKey] = (),
+) -> Package:
+    """Open a package for running. If there are `signers`, nothing in it is parsed before its signature is checked."""
+    return _package(container.open_container(path, mmap=mmap, verify=verify, signers=signers))
 
 
-def parse_package(package: bytes, *, source: str = "package", verify: Verify = Verify.FULL) -> Package:
+def parse_package(
+    package: bytes, *, source: str = "package", verify: Verify = Verify.FULL, signers: Sequence[PublicKey] = ()
+) -> Package:
     """`read_package` for bytes in memory."""
-    return _package(container.parse(package, source=source, verify=verify))
+    return _package(container.parse(package, source=source, verify=verify, signers=signers))
 
 
 def _package(opened: Container) -> Package:

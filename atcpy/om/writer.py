@@ -9,6 +9,7 @@ import os
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
+from functools import partial
 
 from onnx import TypeProto
 
@@ -30,7 +31,7 @@ from atcpy.ir.gears import branches, one_gear
 from atcpy.kernels.table import pack_compiled_task
 from atcpy.om import attrs, clusters, container, descs, inout, numbers, weights
 from atcpy.om.atomic import Buffer, atomic_write
-from atcpy.om.container import Partition, reseal, seal_file
+from atcpy.om.container import SIGNATURE_BYTES, Partition, Sign, reseal, seal_file
 from atcpy.om.gears import gear_info, gears_text
 from atcpy.om.ports import ports_text
 from atcpy.om.schema.ge_ir_pb2 import GraphDef, ModelDef, OpDef, TensorDescriptor
@@ -54,18 +55,19 @@ _HCCL_TASK = 6  # RT_MODEL_TASK_HCCL; the others are RT_MODEL_TASK_KERNEL, 0
 FRAMEWORKS = {"onnx": "Onnx", "tensorflow": "TensorFlow"}
 
 
-def write(path: str | os.PathLike[str], compiled: CompiledModel) -> None:
+def write(path: str | os.PathLike[str], compiled: CompiledModel, *, sign: Sign | None = None) -> None:
     """Make `path` hold the package; weights are packed one by one while they are written."""
-    atomic_write(path, _buffers(compiled), finish=seal_file)
+    is_signed = sign is not None
+    atomic_write(path, _buffers(compiled, is_signed=is_signed), finish=partial(seal_file, sign=sign))
 
 
-def to_bytes(compiled: CompiledModel) -> bytes:
+def to_bytes(compiled: CompiledModel, *, sign: Sign | None = None) -> bytes:
     """The package in memory."""
-    return reseal(b"".join(_buffers(compiled)))
+    return reseal(b"".join(_buffers(compiled, is_signed=sign is not None)), sign)
 
 
-def _buffers(compiled: CompiledModel) -> Iterator[Buffer]:
-    """The file in order, its checksum still zero."""
+def _buffers(compiled: CompiledModel, *, is_signed: bool) -> Iterator[Buffer]:
+    """The file in order, its checksum and its signature still zero."""
     parts = {
         Partition.MODEL_INOUT_INFO: inout.encode(
             [
@@ -77,6 +79,8 @@ def _buffers(compiled: CompiledModel) -> Iterator[Buffer]:
         ),
         Partition.TASK_INFO: _task_info(compiled),
     }
+    if is_signed:
+        parts[Partition.SIGNATURE] = bytes(SIGNATURE_BYTES)
     sizes = {p: len(payload) for p, payload in parts.items()}
     sizes[Partition.WEIGHTS_DATA] = weights.partition_bytes(compiled.weights)
     model = _model_def(compiled, sizes).SerializeToString(deterministic=True)

@@ -28,6 +28,7 @@ from atcpy.kernels.table import kernel_table
 from atcpy.om.container import Partition, Verify
 from atcpy.om.package import Package, read_package
 from atcpy.om.reader import PackagedModel, read_model
+from atcpy.om.signature import PublicKey
 from atcpy.om.task_record import TaskRecord
 from atcpy.report.allreduce import allreduce_line
 from atcpy.report.columns import table
@@ -48,9 +49,10 @@ class PackageView:
     of one, the first by default.
     """
 
-    def __init__(self, path: Path, gear: int = 0) -> None:
+    def __init__(self, path: Path, gear: int = 0, signers: Sequence[PublicKey] = ()) -> None:
         self.path = path
-        self.package: Package = read_package(path, verify=Verify.FULL)
+        self.package: Package = read_package(path, verify=Verify.FULL, signers=signers)
+        self.signature_checked = bool(signers)
         self.package.container.check_sha256()
         self.model: PackagedModel = read_model(self.package)
         graphs = branches(self.model.graph)
@@ -66,10 +68,13 @@ class PackageView:
         """The same keys as `convert --json` has, as far as the package knows them."""
         model, graph = self.model, self.graph
         whole = model.graph
+        signer = self.package.container.signer
         return {
             "output": str(self.path),
             "bytes": len(self.package.container.buffer),
             "sha256": _digest(self.path),
+            "signed_by": None if signer is None else signer.fingerprint,
+            "signature_checked": self.signature_checked,
             "source": {**to_json(model.source), "opsets": dict(model.source.opsets)},
             "soc": model.soc,
             "atc_cmdline": model.cmdline,
@@ -273,7 +278,7 @@ class PackageView:
     def info_block(self) -> list[str]:
         """ATC's block of model information."""
         model, container = self.model, self.package.container
-        parts = {p: container.extent(p).size for p in Partition}
+        parts = {extent.partition: extent.size for extent in container.extents}
         return [
             "============ Display Model Info start ============",
             f"Original Atc command line: {model.cmdline}",
@@ -366,6 +371,9 @@ def summary_lines(summary: Record) -> Iterator[str]:
     tasks = f"{count_of(summary['nodes_before'], 'node')} → {lines}"
     producer = f", {source['producer']}" if source["producer"] else ""
     yield f"  from       {source['framework']} ({opsets}{producer})  {tasks}"
+    if summary["signed_by"] is not None:
+        note = "required, and checked" if summary["signature_checked"] else "not checked: --require_signature PUB"
+        yield f"  signed by  {summary['signed_by']}   ({note})"
     for kind in ("inputs", "outputs"):
         for i, port in enumerate(summary[kind]):
             yield f"  {kind if i == 0 else '':<10} {port['name']} {port['dtype']} {shape(port['shape'])}"

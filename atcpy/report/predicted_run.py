@@ -7,15 +7,16 @@ from typing import Any
 from atcpy.om.container import Verify
 from atcpy.om.package import read_package
 from atcpy.om.reader import read_model
+from atcpy.om.signature import PublicKey
 from atcpy.options import recorded_options
 from atcpy.passes.collective_costs import cheapest
 from atcpy.report.units import duration, size
 from atcpy.runtime.distributed.agreement import collectives_of
 
 
-def predict_collectives(package: str, ranks: int) -> list[dict[str, Any]]:
+def predict_collectives(package: str, ranks: int, signers: Sequence[PublicKey] = ()) -> list[dict[str, Any]]:
     """A row for each collective: its bytes, the cheapest algorithm and the seconds that it takes."""
-    model = read_model(read_package(package, verify=Verify.HEADER))
+    model = read_model(read_package(package, verify=Verify.HEADER, signers=signers))
     network = replace(recorded_options(model.cmdline).prepare.allreduce.network, ranks=ranks)
     rows: list[dict[str, Any]] = []
     for node in collectives_of(model.graph):

@@ -53,6 +53,8 @@ def _lines(report: ConvertReport, model: str, seconds: float, soc_is_default: bo
         yield f"  needs      {', '.join(report.custom_ops)}   (your own operators: --custom-ops)"
     if report.allreduce is not None:
         yield f"  allreduce  {allreduce_line(to_json(report.allreduce))}"
+    if report.signed_by is not None:
+        yield f"  signed by  {report.signed_by}"
     yield f"  precision  {_precision(report.precision):<34} memory  {_memory(report.memory)}"
     if not report.unknown_shapes:
         yield f"  arena      {_arena(report.memory)}"

@@ -24,14 +24,17 @@ from atcpy.runtime.plan import ExecutionPlan, PlanPort, segments_of
 
 if TYPE_CHECKING:
     from atcpy.ir import CompiledModel, Graph, Node, Port
+    from atcpy.om.signature import PublicKey
     from atcpy.runtime.weights import WeightStore
 
 
-def open_package(source: str | os.PathLike[str] | bytes, *, verify: Verify, mmap: bool) -> Package:
+def open_package(
+    source: str | os.PathLike[str] | bytes, *, verify: Verify, mmap: bool, signers: Sequence[PublicKey] = ()
+) -> Package:
     """Reads and checks a package. PackageCorrupt for anything that is not as it should be."""
     if isinstance(source, bytes):
-        return parse_package(source, verify=verify)
-    return read_package(source, mmap=mmap, verify=verify)
+        return parse_package(source, verify=verify, signers=signers)
+    return read_package(source, mmap=mmap, verify=verify, signers=signers)
 
 
 def missing_custom_ops(package: Package) -> list[CustomOpError]:

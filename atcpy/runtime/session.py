@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from atcpy.ir.tensor import Array
     from atcpy.om.ports import OpenPort
     from atcpy.om.reader import PackagedModel
+    from atcpy.om.signature import PublicKey, PublicKeys
     from atcpy.runtime.gears import GearPlans
     from atcpy.runtime.on_demand import FindCompiler, ShapeCache
     from atcpy.runtime.planned_model import PlannedModel
@@ -62,6 +63,9 @@ class InferenceSession:
     verify: "full" checks every byte against the checksum, "header" all but the weights. mmap: map
     the file; without it, read it.
 
+    require_signature: public keys, each a path or the bytes of PEM, one of which must have signed the package. Then
+    every byte is checked, whatever `verify` says, and the file is read, not mapped. None asks for no signature.
+
     custom_ops: modules of the operators of yours that the package needs, as paths or objects.
 
     world: the ranks that this one runs the package with; without it, it runs alone.
@@ -83,6 +87,7 @@ class InferenceSession:
         threads: int | None = None,
         verify: Literal["full", "header"] = "full",
         mmap: bool = True,
+        require_signature: PublicKeys | None = None,
         custom_ops: object = (),
         shape_cache: int = DEFAULT_SHAPE_CACHE,
         world: World | None = None,
@@ -96,7 +101,9 @@ class InferenceSession:
             raise UsageError("E10013", f"shape_cache: {shape_cache} is less than 1")
         self.threads = threads or default_threads()
         _load_custom_ops(custom_ops)
-        self._package = open_package(source, verify=Verify.FULL if verify == "full" else Verify.HEADER, mmap=mmap)
+        signers = () if require_signature is None else _read_public_keys(require_signature)
+        depth = Verify.FULL if verify == "full" else Verify.HEADER
+        self._package = open_package(source, verify=depth, mmap=mmap, signers=signers)
         raise_all(missing_custom_ops(self._package))
         limit = None if memory_limit is None else MemoryLimit(memory_limit)
         if limit is not None:
@@ -398,6 +405,12 @@ class InferenceSession:
                 where=Where(value=port.name),
             )
         return array
+
+
+def _read_public_keys(keys: PublicKeys) -> tuple[PublicKey, ...]:
+    from atcpy.om.signature import read_public_keys
+
+    return read_public_keys(keys)
 
 
 def _load_custom_ops(modules: object) -> None:

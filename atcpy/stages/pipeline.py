@@ -23,6 +23,7 @@ from atcpy.ir.decisions import Moment, PassCount
 from atcpy.ir.gears import one_gear
 from atcpy.ir.shape import format_shape
 from atcpy.om import writer
+from atcpy.om.signature import read_signing_key
 from atcpy.ops.collectives import WORLD
 from atcpy.ops.custom import custom_ops_in, load_custom_ops
 from atcpy.options import AllReduceSplit, ConvertOptions, MemoryLimit, Stage
@@ -164,11 +165,14 @@ def convert(
     model: Path | onnx.ModelProto, target: Path | None, options: ConvertOptions, observer: Observer | None = None
 ) -> ConvertReport:
     """Converts a model and writes the package to `target`; with None nothing is written."""
+    key = None if options.sign is None else read_signing_key(options.sign)  # refused before the work, not behind it
     compiled, report = compile_model(model, options, observer)
     if target is None:
         return report
     start = time.perf_counter()
-    writer.write(target, compiled)
+    writer.write(target, compiled, sign=None if key is None else key.sign)
+    if key is not None:
+        report = replace(report, signed_by=key.public.fingerprint, warnings=(*report.warnings, *key.warnings))
     written = reporting.StageTime("write", time.perf_counter() - start)
     with open_file(target) as file:
         digest, size = hashlib.file_digest(file, "sha256").hexdigest(), file.tell()

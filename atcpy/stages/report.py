@@ -100,6 +100,7 @@ class ConvertReport:
     unplanned: str = ""  # why there are none
     custom_ops: tuple[str, ...] = ()  # users' operators that the package needs to run
     allreduce: AllReducePlan | None = None
+    signed_by: str | None = None  # the fingerprint of the key
     warnings: tuple[AtcWarning, ...] = ()
 
 

@@ -10,6 +10,7 @@ from atcpy import InferenceSession
 from atcpy.errors import AtcError, UsageError, Where, group, raise_os_error
 from atcpy.files import open_file
 from atcpy.ir import Source
+from atcpy.om.signature import PublicKeys
 from atcpy.ops.custom import CustomOps
 from atcpy.options import ParseOptions, default_threads
 from atcpy.parsers.onnx import read_model
@@ -55,6 +56,7 @@ def verify(
     custom: CustomOps = CustomOps(),  # noqa: B008
     step: Callable[[str], None] = lambda text: None,
     find: FindOracle | None = None,
+    require_signature: PublicKeys | None = None,
 ) -> VerifyReport:
     """Compare `package` with the model `against`, by default the recorded one beside it. Dims that are open get the
     sizes of `shapes`, or those of three trials that the oracle accepts. Nodes of `custom` operators are computed by
@@ -62,7 +64,7 @@ def verify(
     `RememberingOracles` as `find`.
     """
     step("loading the package")
-    session = InferenceSession(package, threads=threads)
+    session = InferenceSession(package, threads=threads, require_signature=require_signature)
     recorded = session.model.source.sha256
     path = against if against is not None else find_model(package, session.model.source)
     step("reading the model")

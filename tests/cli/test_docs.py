@@ -16,11 +16,12 @@ from pathlib import Path
 import pytest
 
 from atcpy.cli.app import execute
+from tests.om.signing_keys import private_key
 
 from .conftest import REPO, environment
 
 PAGE = REPO / "docs" / "cli.md"
-PAGES = (PAGE, REPO / "docs" / "finding-causes.md", REPO / "docs" / "optimize.md", REPO / "docs" / "tensorflow.md")
+PAGES = tuple(REPO / "docs" / f"{name}.md" for name in ("cli", "finding-causes", "optimize", "signing", "tensorflow"))
 ANY = "…"
 
 
@@ -75,6 +76,10 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 )
 def test_the_examples_print_what_the_page_says(page: Path, clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first command of a page is a process of its own, which is what users start."""
+    if page.stem == "signing":
+        private_key()
+        if shutil.which("openssl") is None:
+            pytest.skip("needs openssl")
     monkeypatch.setenv("COLUMNS", "200")
     found = list(examples(page))
     assert len(found) >= (10 if page == PAGE else 1)

@@ -16,12 +16,15 @@ import pytest
 
 from atcpy.ir import CompiledModel
 from atcpy.om import writer
+from atcpy.om.container import Sign
 from atcpy.om.reader import parse_package, read_model, read_package
+from atcpy.om.signature import SigningKey
 from atcpy.ops import all_opdefs
 from atcpy.options import convert_options
 from atcpy.stages.pipeline import compile_model
 from tests.models_in_text import model
 from tests.om import sample
+from tests.om.signing_keys import private_key
 
 ROOT = Path(__file__).parents[2]
 CHECKER = ROOT.parent / "shared/tools/netron_om/netron_om.mjs"
@@ -29,13 +32,13 @@ LISTED = (ROOT / "atcpy/om/schema/netron_unknown.txt").read_text().splitlines()
 KNOWN = {entry["name"] for entry in json.loads((Path(netron.__file__).parent / "om-metadata.json").read_text())}
 
 
-def opened(compiled: CompiledModel, folder: Path) -> Mapping[str, Any]:
+def opened(compiled: CompiledModel, folder: Path, sign: Sign | None = None) -> Mapping[str, Any]:
     checker = Path(os.environ.get("NETRON_OM", CHECKER))
     if not shutil.which("node"):
         pytest.skip("needs node")
     if not checker.exists():
         pytest.skip("needs ../shared/tools/netron_om")
-    writer.write(folder / "m.om", compiled)
+    writer.write(folder / "m.om", compiled, sign=sign)
     run = subprocess.run(
         ["node", str(checker), "--strict", "--nodes", "all", "--allow-type", ",".join(LISTED), str(folder / "m.om")],
         env={**os.environ, "PYTHON": sys.executable}, stdout=subprocess.PIPE, text=True, check=False,
@@ -60,6 +63,11 @@ def test_opens_with_all_nodes_shapes_and_weights(tmp_path: Path) -> None:
     conv = next(node for node in graph["list"] if node["name"] == "conv")
     assert conv["attributes"]["pads"]["value"] == [1, 1, 1, 1]
     assert conv["attributes"]["auto_pad"]["value"] == "NOTSET"
+
+
+def test_opens_with_a_signature(tmp_path: Path) -> None:
+    sign = SigningKey(private_key()).sign
+    assert opened(sample.small(), tmp_path, sign)["graphs"] == opened(sample.small(), tmp_path)["graphs"]
 
 
 def test_opens_with_rare_types_bodies_and_symbolic_dims(tmp_path: Path) -> None:
