@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from atcpy.ops.custom import OpContext, TensorType, register_operator
     from atcpy.rewrite.report import OptimizeReport
     from atcpy.runtime import InferenceSession
+    from atcpy.runtime.sandbox import enter_sandbox
     from atcpy.stages.freeze import FreezeReport
     from atcpy.stages.report import ConvertReport
     from atcpy.verify.operator_check import check_operator
@@ -31,6 +32,7 @@ __all__ = [
     "backend",
     "check_operator",
     "convert",
+    "enter_sandbox",
     "errors",
     "freeze",
     "include_dir",
@@ -46,6 +48,7 @@ _LAZY = {
     "TensorType": ("atcpy.ops.custom", "TensorType"),
     "backend": ("atcpy.backend", ""),
     "check_operator": ("atcpy.verify.operator_check", "check_operator"),
+    "enter_sandbox": ("atcpy.runtime.sandbox", "enter_sandbox"),
     "errors": ("atcpy.errors", ""),
     "register_operator": ("atcpy.ops.custom", "register_operator"),
 }

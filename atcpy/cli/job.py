@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -109,6 +109,15 @@ class OutputRequest:
 
 
 @dataclass(frozen=True)
+class Computed:
+    """What came of a run: the outputs by name, what ran, and how long it took."""
+
+    arrays: "dict[str, Array]"
+    ran: str
+    seconds: float
+
+
+@dataclass(frozen=True)
 class Job:
     """One run of a package."""
 
@@ -130,6 +139,14 @@ class Job:
 
     def on(self, world: "World") -> Outcome:
         """Run the package as one rank."""
+        return self.report(self.compute(world), world)
+
+    def report(self, computed: "Computed", world: "World") -> Outcome:
+        """Write the outputs, and say what came of the run."""
+        return self.outputs.outcome(computed.arrays, computed.ran, computed.seconds, world)
+
+    def compute(self, world: "World", *, before_run: Callable[[], object] = lambda: None) -> "Computed":
+        """Load the package, read the inputs and run it; `before_run` is called when nothing more is read."""
         from atcpy import InferenceSession
 
         threads = self.threads or max(1, default_threads() // world.ranks)
@@ -145,13 +162,14 @@ class Job:
         runs = self.inputs.feeds(session, world, states)
         names = self.outputs.names(session, states)
         session.agree()  # late starters are not part of the time
+        before_run()
         started = time.perf_counter()
         for feeds in runs:
             results = session.run(names, feeds)
         seconds = time.perf_counter() - started
         arrays: dict[str, Any] = dict(zip(names, results, strict=True))
         ran = f"{len(runs)} runs, states of {session.state_length} rows," if states else "ran"
-        return self.outputs.outcome(arrays, ran, seconds, world)
+        return Computed(arrays, ran, seconds)
 
     def on_single_rank(self) -> Outcome:
         """Run the package as the only rank."""

@@ -71,6 +71,10 @@ def run_(
     ] = 2048,
     check_finite: Annotated[bool, typer.Option("--check_finite", help="Fail on NaN or infinity.")] = False,
     require_signature: RequireSignature = None,
+    sandbox: Annotated[
+        bool,
+        typer.Option("--sandbox", help="Run it in a process that can open no file or connection and start no program."),
+    ] = False,
     **options: Any,
 ) -> Outcome:
     """Run a package on arrays or pictures."""
@@ -82,6 +86,10 @@ def run_(
     limits = run.option("threads"), run.option("memory_limit")
     job = Job(package, sources, request, state or [], capacity, options["custom_ops"], *limits, require_signature)
     launch = find_launch()
+    if sandbox:
+        from atcpy.cli.sandbox import run_sandboxed
+
+        return run_sandboxed(job, ranks=max(ranks, simulate_ranks, launch.ranks))
     if max(ranks, simulate_ranks, launch.ranks) == 1:
         job.prepare()
         return job.on_single_rank()

@@ -9,6 +9,7 @@ import onnx
 import pytest
 
 from tests.ops.custom.models import DOUBLE, ONE_NODE, double, model, module
+from tests.sandboxes import need_sandbox
 
 from .conftest import Invoke, finish, spawn
 
@@ -48,6 +49,12 @@ COMMANDS = {
 def test_each_command_takes_the_module(package: Path, ops: Path, invoke: Invoke, command: str) -> None:
     ran = invoke(command, package, *COMMANDS[command], "--custom_ops", ops)
     assert ran.code == 0, ran.err
+
+
+def test_a_sandbox_runs_no_custom_operators(package: Path, invoke: Invoke) -> None:
+    need_sandbox()
+    ran = invoke("run", package, "--fill", "ones", "--sandbox")
+    assert ran.code == 4 and "error[C0003]" in ran.err and "without --sandbox" in ran.err
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -17,11 +17,14 @@ import pytest
 
 from atcpy.cli.app import execute
 from tests.om.signing_keys import private_key
+from tests.sandboxes import need_sandbox
 
 from .conftest import REPO, environment
 
 PAGE = REPO / "docs" / "cli.md"
-PAGES = tuple(REPO / "docs" / f"{name}.md" for name in ("cli", "finding-causes", "optimize", "signing", "tensorflow"))
+PAGES = tuple(
+    REPO / "docs" / f"{name}.md" for name in ("cli", "finding-causes", "optimize", "sandbox", "signing", "tensorflow")
+)
 ANY = "…"
 
 
@@ -76,6 +79,8 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 )
 def test_the_examples_print_what_the_page_says(page: Path, clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first command of a page is a process of its own, which is what users start."""
+    if page.stem == "sandbox":
+        need_sandbox()
     if page.stem == "signing":
         private_key()
         if shutil.which("openssl") is None:
