@@ -29,7 +29,20 @@ from tests.sources import REPO
 
 # All that a run may import besides the standard library: what the wheel of the runtime holds and depends on.
 ALLOWED = {
-    "atcpy": ["errors", "sizes", "threads", "options", "discovery", "ir", "formats", "kernels", "ops", "om", "runtime"],
+    "atcpy": [
+        "errors",
+        "sizes",
+        "threads",
+        "files",
+        "options",
+        "discovery",
+        "ir",
+        "formats",
+        "kernels",
+        "ops",
+        "om",
+        "runtime",
+    ],
     "numpy": [],
     "ml_dtypes": [],
     "xxhash": [],
