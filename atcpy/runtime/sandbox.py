@@ -191,9 +191,7 @@ def _restrict_by_landlock() -> int:
     version = _system_call(_LANDLOCK_CREATE, None, 0, _LANDLOCK_VERSION)
     if version <= 0:
         return 0
-    # Rights by the version that brought them: 13 of files, then refer, truncate, ioctl; TCP; sockets and signals.
-    files = (1 << (13 + (version >= 2) + (version >= 3) + (version >= 5))) - 1
-    attributes = struct.pack("=QQQ", files, 3, 3)[: 8 * (1 + (version >= 4) + (version >= 6))]
+    attributes = landlock_attributes(version)
     rules = _system_call(_LANDLOCK_CREATE, ctypes.c_char_p(attributes), len(attributes), 0)
     if rules < 0:
         raise InternalError(f"landlock {version}: {os.strerror(-rules)}")
@@ -202,6 +200,13 @@ def _restrict_by_landlock() -> int:
     if result:
         raise InternalError(f"landlock {version}: {os.strerror(-result)}")
     return version
+
+
+def landlock_attributes(version: int) -> bytes:
+    """`struct landlock_ruleset_attr` with all rights that a version handles; a kernel refuses others."""
+    # 13 rights of files, then refer, truncate, ioctl of devices; two of TCP; sockets of others and signals to them.
+    files = (1 << (13 + (version >= 2) + (version >= 3) + (version >= 5))) - 1
+    return struct.pack("=QQQ", files, 3, 3)[: 8 * (1 + (version >= 4) + (version >= 6))]
 
 
 # What a run imports when it first needs it: host operators, plans of open dims, the compiler for sizes without a plan.

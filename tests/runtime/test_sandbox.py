@@ -7,6 +7,7 @@ import json
 import os
 import platform
 import re
+import struct
 import subprocess
 import sys
 from typing import Any
@@ -284,6 +285,20 @@ def test_call_by_another_table_ends_the_process() -> None:
         check=False,
     )
     assert ran.stdout == "in\n" and ran.returncode == -31, ran.stderr  # SIGSYS
+
+
+# The highest right of files, the rights of TCP and the scopes of each version, as <linux/landlock.h> documents them.
+LANDLOCK = {
+    1: (1 << 12,), 2: (1 << 13,), 3: (1 << 14,), 4: (1 << 14, 3), 5: (1 << 15, 3), 6: (1 << 15, 3, 3),
+    7: (1 << 15, 3, 3), 8: (1 << 15, 3, 3),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("version", LANDLOCK)
+def test_landlock_is_asked_for_what_its_version_knows(version: int) -> None:
+    highest, *others = LANDLOCK[version]
+    expected = struct.pack(f"={1 + len(others)}Q", 2 * highest - 1, *others)
+    assert sandbox.landlock_attributes(version) == expected
 
 
 def test_landlock_denies_alone(tmp_path: Any) -> None:
