@@ -15,25 +15,21 @@
  */
 #include "core/cpu.h"
 #include "core/plan.h"
+#include "fuzz_content.h"
+#include "fuzz_memory.h"
 #include "fuzz_mutate.h"
 
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 #ifdef __SANITIZE_ADDRESS__
-#include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #endif
 
 enum {
-    PAGE = 4096,
-    REGION_SIZE = OPERAND_BYTES,
-    CANARY_BYTES = 64,
-    CANARY = 0xc9,
     MAX_TOTAL = REGION_SIZE - PAGE, /* bytes of all operands, and of the scratch */
     QUICK_WORK = 1 << 14,
     MAX_WORK = 1 << 20,
@@ -50,98 +46,8 @@ enum { MAX_SECONDS = 20 };
 enum { MAX_SECONDS = 3 };
 #endif
 
-/* --- memory ---------------------------------------------------------------------------------- */
-
-/* Memory between two pages that must not be touched. */
-struct region {
-    uint8_t *begin, *end;
-};
-
-/* Where an operand lies in its region. */
-struct block {
-    uint8_t *at;
-    int64_t bytes;
-    struct region region;
-};
-
+static_assert((int)REGION_SIZE == (int)OPERAND_BYTES, "an operand fits its region");
 static struct region operand_regions[ATC_MAX_SLOTS], scratch_region, constants_region;
-
-static struct region map_region(void)
-{
-    uint8_t *at = mmap(NULL, REGION_SIZE + 2 * PAGE, PROT_NONE,
-                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (at == MAP_FAILED || mprotect(at + PAGE, REGION_SIZE, PROT_READ | PROT_WRITE) != 0) {
-        perror("mmap");
-        exit(2);
-    }
-    return (struct region){at + PAGE, at + PAGE + REGION_SIZE};
-}
-
-static void allow(const struct region *region, bool is_allowed)
-{
-#ifdef __SANITIZE_ADDRESS__
-    if (is_allowed)
-        __asan_unpoison_memory_region(region->begin, (size_t)(region->end - region->begin));
-    else
-        __asan_poison_memory_region(region->begin, (size_t)(region->end - region->begin));
-#else
-    (void)region;
-    (void)is_allowed;
-#endif
-}
-
-/* The bytes around a block that are checked for writes. */
-static struct region before_block(const struct block *block)
-{
-    uint8_t *begin = block->at - CANARY_BYTES;
-    return (struct region){begin > block->region.begin ? begin : block->region.begin, block->at};
-}
-
-static struct region behind_block(const struct block *block)
-{
-    uint8_t *begin = block->at + block->bytes, *end = begin + CANARY_BYTES;
-    return (struct region){begin, end < block->region.end ? end : block->region.end};
-}
-
-static void fill_canary(struct region region)
-{
-    memset(region.begin, CANARY, (size_t)(region.end - region.begin));
-}
-
-static bool is_canary(struct region region)
-{
-    for (const uint8_t *at = region.begin; at < region.end; at++)
-        if (*at != CANARY)
-            return false;
-    return true;
-}
-
-/* Places a block at the end of its region, or at its beginning. What lies around it there is
- * forbidden to sanitized kernels, and has a canary for others.
- */
-static struct block place(struct region region, int64_t bytes, int64_t alignment, bool at_end)
-{
-    struct block block = {region.begin, bytes, region};
-    if (at_end)
-        block.at = region.end - (bytes + alignment - 1) / alignment * alignment;
-    allow(&region, true);
-    fill_canary(before_block(&block));
-    fill_canary(behind_block(&block));
-    return block;
-}
-
-static void forbid_around(const struct block *block)
-{
-    const struct region before = before_block(block), behind = behind_block(block);
-    allow(&before, false);
-    allow(&behind, false);
-}
-
-static bool is_intact(const struct block *block)
-{
-    allow(&block->region, true);
-    return is_canary(before_block(block)) && is_canary(behind_block(block));
-}
 
 /* --- findings -------------------------------------------------------------------------------- */
 
@@ -252,38 +158,6 @@ static struct habit habit_of(const struct kernel_family *family)
     return (struct habit){family->name, 0, 0};
 }
 
-static float any_float(bool is_tame)
-{
-    static const float edges[] = {0.0f, -0.0f, 1e30f, -1e30f, 1e-40f, -1e-40f, 65504.0f, 1e9f};
-    if (is_tame || fuzz_any(8) != 0)
-        return (float)((int)fuzz_any(256) - 128) / 32;
-    const uint64_t number = fuzz_any(sizeof edges / sizeof edges[0] + 3);
-    if (number < sizeof edges / sizeof edges[0])
-        return edges[number];
-    const uint64_t beyond = number - sizeof edges / sizeof edges[0];
-    return beyond == 0 ? __builtin_nanf("") : beyond == 1 ? __builtin_inff() : -__builtin_inff();
-}
-
-/* Mostly indices below `bound`; else negative ones, and any numbers. */
-static int64_t any_integer(bool is_tame, int64_t bound)
-{
-    const int64_t index = (int64_t)fuzz_any((uint64_t)bound);
-    if (is_tame)
-        return index;
-    switch (fuzz_any(16)) {
-    case 0:
-        return -1 - index;
-    case 1:
-        return bound + (int64_t)fuzz_any(2);
-    case 2:
-        return fuzz_any(2) ? INT64_MAX : INT64_MIN;
-    case 3:
-        return (int64_t)fuzz_any(UINT64_MAX);
-    default:
-        return index;
-    }
-}
-
 /* What may bound indices: a number of the record, or of the elements of an operand. */
 static int64_t any_bound(const struct fuzz_launch *launch, const struct fuzz_family *f,
                          const struct atc_task_needs *needs)
@@ -296,49 +170,6 @@ static int64_t any_bound(const struct fuzz_launch *launch, const struct fuzz_fam
     else if (f->n_fields > 0 && fuzz_any(4) != 0)
         memcpy(&bound, launch->task.params + 8 * fuzz_any((uint64_t)f->n_fields), sizeof bound);
     return bound >= 1 && bound <= OPERAND_BYTES ? bound : 1;
-}
-
-enum { PATTERN = 256 }; /* elements that are drawn; larger operands repeat them */
-
-static void fill_content(uint8_t *to, int64_t bytes, int dtype, bool is_tame, int64_t bound)
-{
-    const int64_t item = atc_item_bytes(dtype) > 0 ? atc_item_bytes(dtype) : 1;
-    const int64_t drawn = min_i64(bytes, PATTERN * item);
-    for (int64_t at = 0; at + item <= drawn; at += item) {
-        const int64_t integer = any_integer(is_tame, bound);
-        const float real = any_float(is_tame);
-        const double wide = (double)real;
-        switch (dtype) {
-        case DTYPE_F32:
-        case DTYPE_C64:
-            memcpy(to + at, &real, 4);
-            if (item == 8)
-                memcpy(to + at + 4, &real, 4);
-            break;
-        case DTYPE_F64:
-        case DTYPE_C128:
-            memcpy(to + at, &wide, 8);
-            if (item == 16)
-                memcpy(to + at + 8, &wide, 8);
-            break;
-        case DTYPE_BOOL:
-            to[at] = fuzz_any(32) == 0 && !is_tame ? 2 : integer & 1;
-            break;
-        case DTYPE_I64:
-        case DTYPE_U64:
-        case DTYPE_I32:
-        case DTYPE_U32:
-            memcpy(to + at, &integer, (size_t)item);
-            break;
-        default: {
-            const uint64_t bits = fuzz_any(UINT64_MAX);
-            memcpy(to + at, &bits, (size_t)item);
-        }
-        }
-    }
-    if (bytes > drawn)
-        for (int64_t at = drawn; at < bytes; at += drawn)
-            memcpy(to + at, to, (size_t)min_i64(drawn, bytes - at));
 }
 
 /* --- runs ------------------------------------------------------------------------------------ */
