@@ -25,6 +25,8 @@ RUN = {
     "a window that lies in the padding, far away":
         "pool2d src u8:96 dst u8:128 planes=2 h=3 w=1 oh=2 ow=2 kh=2 kw=2 sh=1 sw=1 dh=1 dw=1 pt=1 pl=70368744177664 "
         "pb=2 pr=1 c0=16",
+    "an empty source with strides that nothing follows":
+        "pad src f32:0 dst f32:48 rank=2 dims=3,4 before=1,1 x_strides=140737488355327,140737488355327 item=4",
 }  # fmt: skip
 
 

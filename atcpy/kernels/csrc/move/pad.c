@@ -117,8 +117,8 @@ void pad_any_scalar(const struct kernel_args *args)
         for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, columns);)
             for (int64_t i = piece.begin; i < piece.end; i++) {
                 const int64_t from = start < 0 ? -1 : source_of(p->mode, i - before, size);
-                const uint8_t *x = (const uint8_t *)args->src[PAD_X];
-                x += (start + from * p->x_strides[last]) * item;
+                const int64_t at = from < 0 ? 0 : start + from * p->x_strides[last];
+                const uint8_t *x = (const uint8_t *)args->src[PAD_X] + at * item;
                 memcpy(y + i * item, from < 0 ? value : x, (size_t)item);
             }
     }
