@@ -202,7 +202,7 @@ CI_STEPS := asan conformance e2e isas fuzz-short planted gate-share python313
 ci: export ENGINES := atcpy
 # Ops of ONNX Runtime become others, whose kernels the other folders test; test-all runs them once.
 ci: export ASAN_TESTS := tests/kernels tests/ops --ignore=tests/ops/contrib
-ci: export PLANTED := --share 3
+ci: export PLANTED := --share 3 --seconds 240
 ci: export DIST_ARGS := -Csetup-args=-Doptimization=0  # what is packed is tried here, not how fast it is
 ci: build ## what .ci/run runs: each step once, with its seconds
 	@start=$$(date +%s); $(MAKE) --no-print-directory -j 2 --output-sync $(CI_CHECKS) || exit 1; \
