@@ -163,26 +163,20 @@ static void dw_run(const struct depthwise2d_params *p, const struct dw_item *at,
     }
 }
 
-static void dw_row(struct atc_meter *meter, const struct dw_item *at, const struct dw_tile *t,
-                   int64_t row, struct dw_range inner)
+/* Columns [begin, end) of a row of results. */
+static void dw_row(const struct depthwise2d_params *p, const struct dw_item *at,
+                   const struct dw_tile *t, int64_t row, struct dw_range inner, int64_t begin,
+                   int64_t end)
 {
-    const struct depthwise2d_params *p = meter->args->params;
-    const int64_t work = 1 + p->kh * p->kw, each = MAX_SLIDE * (1 + ATC_PIECE / MAX_SLIDE / work);
     const struct dw_range rows = dw_taps_inside(row * p->sh - p->pt, p->dh, p->kh, p->h);
     const struct dw_range all = {0, p->kw};
-    for (int64_t column = 0; column < p->ow; column++) {
-        if (column == inner.begin && inner.end > inner.begin) {
-            for (; column < inner.end; column += each) {
-                const int64_t end = min_i64(column + each, inner.end);
-                if (atc_spend(meter, (end - column) / MAX_TILE * work))
-                    return;
-                dw_run(p, at, *t, rows, all, row, column, end);
-            }
-            column = inner.end - 1;
+    for (int64_t column = begin; column < end; column++) {
+        if (column >= inner.begin && column < inner.end) {
+            const int64_t last = min_i64(inner.end, end);
+            dw_run(p, at, *t, rows, all, row, column, last);
+            column = last - 1;
             continue;
         }
-        if (atc_spend(meter, work))
-            return;
         const struct dw_range taps = dw_taps_inside(column * p->sw - p->pl, p->dw, p->kw, p->w);
         dw_run(p, at, *t, rows, taps, row, column, column + 1);
     }
@@ -202,6 +196,7 @@ static void depthwise2d_run(const struct kernel_args *args)
 {
     const struct depthwise2d_params *p = args->params;
     const struct dw_range inner = dw_inner(p);
+    const int64_t work = 1 + p->kh * p->kw, each = MAX_SLIDE * (1 + ATC_PIECE / MAX_SLIDE / work);
     struct atc_meter meter = {.args = args};
     for (int64_t item = args->begin; item < args->end; item++) {
         const struct dw_item at = dw_item_at(args, item, FOR_ISA(widen));
@@ -215,8 +210,14 @@ static void depthwise2d_run(const struct kernel_args *args)
             .alpha = (float)p->alpha,
             .beta = (float)p->beta,
         };
-        for (int64_t row = at.first_row; row < at.end_row; row++)
-            dw_row(&meter, &at, &tile, row, inner);
+        for (int64_t row = at.first_row; row < at.end_row; row++) {
+            for (int64_t column = 0; column < p->ow; column += each) {
+                const int64_t end = min_i64(column + each, p->ow);
+                if (atc_spend(&meter, (end - column) * work))
+                    return;
+                dw_row(p, &at, &tile, row, inner, column, end);
+            }
+        }
     }
 }
 

@@ -127,14 +127,13 @@ static inline __attribute__((always_inline)) void pool_rows(const struct kernel_
         const int64_t oy = item % p->oh;
         const float *plane = src + item / p->oh * p->h * p->w * p->c0;
         float *out = dst + item * p->ow * p->c0;
-        const int64_t step = p->c0 == POOL_C0 ? 1 : VF;
-        for (int64_t ox = 0; ox < p->ow; ox += step) {
-            if (is_long && atc_spend(&meter, 1))
-                return;
-            if (p->c0 == POOL_C0)
+        if (p->c0 == POOL_C0) {
+            for (int64_t ox = 0; ox < p->ow && !(is_long && atc_spend(&meter, 1)); ox++)
                 pool_block(&meter, is_long, plane, oy, ox, out + ox * POOL_C0);
-            else
-                pool_run(&meter, is_long, plane, oy, ox, min_i64(VF, p->ow - ox), out + ox);
+        } else {
+            for (int64_t ox = 0; ox < p->ow && !(is_long && atc_spend(&meter, 1)); ox += VF)
+                pool_run(&meter, is_long, plane, oy, ox, p->ow - ox < VF ? p->ow - ox : VF,
+                         out + ox);
         }
     }
 }

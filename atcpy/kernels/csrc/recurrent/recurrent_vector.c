@@ -9,7 +9,8 @@
 enum {
     GATES = 4,
     VECTORS = REC_PANEL / VF,
-    MAX_SUMS = VF == 16 ? 24 : 12, /* that stay in registers */
+    MAX_SUMS = VF == 16 ? 24 : 12,  /* that stay in registers */
+    ASKED_COLUMNS = 64 * REC_PANEL, /* computed between two asks whether the run is to end */
 };
 
 /* The sums of a panel of columns. */
@@ -204,14 +205,19 @@ static inline __attribute__((always_inline)) void all_columns(const struct rows 
 {
     const int64_t n = s->p->hidden;
     struct sums sums;
-    for (int64_t j = 0; j < n && !atc_spend(s->meter, n * gates); j += REC_PANEL) {
-        if (j + REC_PANEL <= n || s->p->r_packed == 1)
-            gate_sums(s, h, j, first, gates, rows, false, &sums);
-        else
-            gate_sums(s, h, j, first, gates, rows, true, &sums);
-        for (int v = 0; v < VECTORS && j + v * VF < n; v++)
-            for (int i = 0; i < rows; i++)
-                columns(s, j + v * VF, i, sums.of[v][i]);
+    for (int64_t begin = 0; begin < n; begin += ASKED_COLUMNS) {
+        const int64_t end = min_i64(begin + ASKED_COLUMNS, n);
+        if (n > ASKED_COLUMNS && atc_spend(s->meter, (end - begin) * n * gates / REC_PANEL))
+            return;
+        for (int64_t j = begin; j < end; j += REC_PANEL) {
+            if (j + REC_PANEL <= n || s->p->r_packed == 1)
+                gate_sums(s, h, j, first, gates, rows, false, &sums);
+            else
+                gate_sums(s, h, j, first, gates, rows, true, &sums);
+            for (int v = 0; v < VECTORS && j + v * VF < n; v++)
+                for (int i = 0; i < rows; i++)
+                    columns(s, j + v * VF, i, sums.of[v][i]);
+        }
     }
 }
 
@@ -246,7 +252,7 @@ static inline __attribute__((always_inline)) void run_rows(struct rows s, int ro
         set(s.h + i * s.width, s.row[i].h, n);
         set(s.c + i * s.width, s.row[i].c, n);
     }
-    for (int64_t step = 0; step < steps && !atc_spend(s.meter, 1 + n); step++) {
+    for (int64_t step = 0; step < steps && !atc_spend(s.meter, 1 + n * n / REC_PANEL); step++) {
         const int64_t t = s.it->reverse ? steps - 1 - step : step;
         for (int i = 0; i < rows; i++)
             s.x[i] = s.row[i].x + t * s.it->x_step;
