@@ -112,7 +112,10 @@ class ExecutionPlan:
         Raises ModelInvalid (D0001) for values that break an op's rule, ResourceLimit if there is no memory.
         """
         inputs = [readable(array, port.dtype) for array, port in zip(arrays, self.inputs, strict=True)]
-        outputs = [pool.take() for pool in self.pools]
+        try:
+            outputs = [pool.take() for pool in self.pools]
+        except MemoryError as error:
+            raise ResourceLimit("R0001", f"no memory for the results: {error}") from error
         self.run_in(inputs, outputs, elapsed)
         for index in self.reused:
             self.pools[index].keep(outputs[index])

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from atcpy import InferenceSession
+from atcpy.errors import ResourceLimit
 from atcpy.ir import DType
 from atcpy.runtime.memory import BufferPool, new_buffers
 from tests.models_in_text import package
@@ -33,6 +34,19 @@ def test_a_result_that_is_held_never_changes(session: InferenceSession) -> None:
     results = [_run(session, number) for number in range(6)]
     for number, y in enumerate(results):
         assert np.all(y == number + 1)
+
+
+def test_no_memory_for_results_is_a_limit_at_each_run(
+    session: InferenceSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def take(pool: BufferPool) -> None:
+        raise MemoryError("Unable to allocate")
+
+    for _ in range(2):  # at the second, shapes and plan are known
+        with monkeypatch.context() as patched, pytest.raises(ResourceLimit, match="no memory for the results"):
+            patched.setattr(BufferPool, "take", take)
+            _run(session, 1)
+        assert np.all(_run(session, 2) == 3)
 
 
 def test_a_view_and_a_memoryview_hold_it(session: InferenceSession) -> None:
