@@ -22,19 +22,8 @@ import numpy as np
 
 from atcpy.cli.job import Computed, Job
 from atcpy.cli.outcome import Outcome
-from atcpy.errors import (
-    AtcError,
-    CustomOpError,
-    InternalError,
-    ModelInvalid,
-    PackageCorrupt,
-    ResourceLimit,
-    Unsupported,
-    UsageError,
-    VerifyFailed,
-    Where,
-    group,
-)
+from atcpy.errors import AtcError, CustomOpError, InternalError, ResourceLimit, Unsupported, UsageError, Where, group
+from atcpy.errors.record import error_from_record, error_to_record
 from atcpy.ir.dtype import DType
 from atcpy.runtime.distributed.world import SingleRank
 from atcpy.runtime.sandbox import require_sandbox
@@ -43,9 +32,6 @@ from atcpy.sizes import MAX_DIM, MAX_RANK
 _MAX_LINE_BYTES = 64 << 20
 _GRACE_SECONDS = 1.0
 _TYPES = {dtype.long: dtype for dtype in DType if dtype is not DType.UNDEFINED}
-_CLASSES: dict[int, type[AtcError]] = {
-    cls.exit_code: cls for cls in (UsageError, ModelInvalid, Unsupported, VerifyFailed, ResourceLimit, PackageCorrupt)
-}
 
 
 def run_sandboxed(job: Job, *, ranks: int) -> Outcome:
@@ -112,17 +98,7 @@ def send(stream: IO[bytes], computed: Computed) -> None:
 def send_error(stream: IO[bytes], error: AtcError | InternalError) -> None:
     """Write why a run failed."""
     problems = error.problems if isinstance(error, AtcError) else (error,)
-    record = [
-        {
-            "exit_code": each.exit_code,
-            "code": each.code,
-            "what": each.what,
-            "why": getattr(each, "why", ""),
-            "hint": each.hint,
-            "where": asdict(each.where),
-        }
-        for each in problems
-    ]
+    record = [error_to_record(each) for each in problems]
     stream.write(json.dumps({"error": record}).encode() + b"\n")
     stream.flush()
 
@@ -190,9 +166,8 @@ def _read(stream: IO[bytes], header: Mapping[str, Any]) -> "np.ndarray[Any, Any]
 def _error(problems: Sequence[Mapping[str, Any]]) -> AtcError | InternalError:
     errors: list[AtcError] = []
     for problem in problems:
-        code, what, where = str(problem["code"]), str(problem["what"]), Where(**problem["where"])
-        cls = CustomOpError if code.startswith("C") else _CLASSES.get(problem["exit_code"])
-        if cls is None:
-            return InternalError(what, code=code, where=where)
-        errors.append(cls(code, what, where=where, why=str(problem["why"]), hint=str(problem["hint"])))
+        error = error_from_record(problem)
+        if isinstance(error, InternalError):
+            return error
+        errors.append(error)
     return group(errors) if errors else InternalError("the sandboxed process failed without an error")

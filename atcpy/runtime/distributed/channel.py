@@ -9,27 +9,13 @@ import json
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from atcpy.errors import (
-    AtcError,
-    InternalError,
-    ModelInvalid,
-    PackageCorrupt,
-    ResourceLimit,
-    Unsupported,
-    UsageError,
-    VerifyFailed,
-    Where,
-    as_known_error,
-)
+from atcpy.errors import AtcError, as_known_error
+from atcpy.errors.record import error_from_record, error_to_record
 from atcpy.runtime.distributed.failures import RankFailed
-
-_KINDS: dict[str, type[AtcError]] = {
-    kind.kind: kind for kind in (UsageError, ModelInvalid, Unsupported, VerifyFailed, ResourceLimit, PackageCorrupt)
-}
 
 
 class RankFolder:
@@ -119,18 +105,9 @@ def _to_record(failure: RankFailed) -> dict[str, Any]:
     """A failure as JSON has it."""
     error = as_known_error(failure.error)
     first = error.problems[0] if isinstance(error, AtcError) else error
-    why = first.why if isinstance(first, AtcError) else ""
-    record = {"code": first.code, "what": first.what, "where": asdict(first.where), "why": why, "hint": first.hint}
-    return {"rank": failure.rank, "ranks": failure.ranks, "kind": first.kind, "error": record}
+    return {"rank": failure.rank, "ranks": failure.ranks, "error": error_to_record(first)}
 
 
 def _from_record(record: Mapping[str, Any]) -> RankFailed:
     """The failure of such a record."""
-    fields = dict(record["error"])
-    fields["where"] = Where(**fields["where"])
-    error: AtcError | InternalError
-    if (kind := _KINDS.get(record["kind"])) is not None:
-        error = kind(fields.pop("code"), fields.pop("what"), **fields)
-    else:
-        error = InternalError(fields["what"], code=fields["code"], where=fields["where"])
-    return RankFailed(record["rank"], record["ranks"], error)
+    return RankFailed(record["rank"], record["ranks"], error_from_record(record["error"]))
