@@ -116,9 +116,11 @@ class ExecutionPlan:
             outputs = [pool.take() for pool in self.pools]
         except MemoryError as error:
             raise ResourceLimit("R0001", f"no memory for the results: {error}") from error
-        self.run_in(inputs, outputs, elapsed)
-        for index in self.reused:
-            self.pools[index].keep(outputs[index])
+        try:
+            self.run_in(inputs, outputs, elapsed)
+        finally:
+            for index in self.reused:
+                self.pools[index].keep(outputs[index])
         for index in self.packed:
             port = self.outputs[index]
             outputs[index] = from_memory(outputs[index], port.dtype, port.shape)

@@ -15,7 +15,7 @@ from atcpy.ir.dtype import DType
 from atcpy.kernels import _kernels
 from atcpy.om.container import Verify
 from atcpy.om.package import Package
-from atcpy.runtime.deadline import deadline
+from atcpy.runtime.deadline import RunDeadline
 from atcpy.runtime.distributed.world import SingleRank, World
 from atcpy.runtime.loader import bind_compiled, bind_package, missing_custom_ops, open_package
 from atcpy.runtime.plan import ExecutionPlan
@@ -218,7 +218,7 @@ class InferenceSession:
         other ranks run another package. The session can be used again after each of them.
         """
         if timeout is not None:
-            with deadline(timeout):
+            with RunDeadline(timeout):
                 return self.run(output_names, feeds)
         self.agree()
         chosen = self._choose_outputs(output_names)

@@ -12,6 +12,7 @@ from onnx import TensorProto, helper
 import atcpy
 from atcpy.errors import ResourceLimit, UsageError
 from atcpy.ir.tensor import Array
+from atcpy.runtime.memory import BufferPool
 
 
 def long_product(folder: Path, threads: int = 1) -> tuple[atcpy.InferenceSession, dict[str, Array]]:
@@ -37,11 +38,31 @@ def test_a_run_ends_at_its_deadline_and_the_next_one_is_right(tmp_path: Path, th
     np.testing.assert_allclose(y, feeds["a"] @ feeds["b"], atol=1e-3)
 
 
+def test_the_memory_of_a_result_that_was_not_finished_serves_the_next_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session, feeds = long_product(tmp_path)
+    earlier = []
+
+    def take(pool: BufferPool) -> Array:
+        buffer = original(pool)
+        earlier.append(buffer[-1, -1])
+        buffer[-1, -1] = 7  # where a run of so little time does not write
+        return buffer
+
+    original = BufferPool.take
+    monkeypatch.setattr(BufferPool, "take", take)
+    for _ in range(3):
+        with pytest.raises(ResourceLimit):
+            session.run(None, feeds, timeout=1e-4)
+    assert earlier == [0, 7, 7]
+
+
 def test_a_deadline_ends_a_task_before_it_has_written_everything(tmp_path: Path) -> None:
     session, feeds = long_product(tmp_path)
     [plan] = session.plans
     y = np.full((1500, 1500), np.nan, np.float32)
-    with atcpy.runtime.deadline.deadline(1e-4), pytest.raises(TimeoutError):
+    with atcpy.runtime.deadline.RunDeadline(1e-4), pytest.raises(TimeoutError):
         plan.run_in([feeds["a"], feeds["b"]], [y])
     assert np.isnan(y[-1]).all()
 
@@ -70,5 +91,5 @@ def test_a_deadline_is_in_the_future(tmp_path: Path, timeout: float) -> None:
 
 def test_the_earlier_deadline_of_two_holds(tmp_path: Path) -> None:
     session, feeds = long_product(tmp_path)
-    with pytest.raises(ResourceLimit, match=r"0\.0001 s"), atcpy.runtime.deadline.deadline(1e-4):
+    with pytest.raises(ResourceLimit, match=r"0\.0001 s"), atcpy.runtime.deadline.RunDeadline(1e-4):
         session.run(None, feeds, timeout=600)

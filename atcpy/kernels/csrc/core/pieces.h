@@ -1,6 +1,6 @@
 /* Long items in pieces, between which a kernel asks whether the run is to end. Asking takes some
  * tens of nanoseconds and a piece tens of microseconds, or a few milliseconds where each step is
- * slow. Loops over less than a piece never ask: between items the executor does.
+ * slow. Loops over less than a piece do not ask: between items the executor does.
  */
 #ifndef ATC_PIECES_H
 #define ATC_PIECES_H
@@ -16,24 +16,24 @@ struct atc_piece {
     int64_t begin, end;
 };
 
+/* True if the run is to end: what a loop before should have written may be missing. */
+static inline bool atc_was_stopped(const struct kernel_args *args)
+{
+    return args->stop != NULL && atc_is_stopped(args->stop);
+}
+
 /* Goes on to the next piece of the steps up to `last`; false after the last one, or if the call is
- * to end.
+ * to end. The first piece does not ask, but is not begun either when a loop before was ended.
  */
 static inline bool atc_next_piece(const struct kernel_args *args, struct atc_piece *piece,
                                   int64_t last)
 {
     const bool is_first = piece->begin == piece->end;
     piece->begin = piece->end;
-    if (piece->begin >= last || (!is_first && atc_stopped(args)))
+    if (piece->begin >= last || (is_first ? atc_was_stopped(args) : atc_stopped(args)))
         return false;
     piece->end = min_i64(piece->begin + ATC_PIECE, last);
     return true;
-}
-
-/* True if the run is to end: what a loop before should have written may be missing. */
-static inline bool atc_was_stopped(const struct kernel_args *args)
-{
-    return args->stop != NULL && atc_is_stopped(args->stop);
 }
 
 /* Adds up the work of loops whose steps differ, so that they ask once in ATC_PIECE of it. */
