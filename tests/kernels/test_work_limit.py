@@ -19,15 +19,16 @@ MANY = 2**46
 F32 = TensorDesc.plain(DType.FLOAT32, (1,))
 
 
-def slot(region: Region, nbytes: int) -> Slot:
-    return Slot(region, 0, nbytes, F32, 0)
+def slot(region: Region, nbytes: int, index: int = 0) -> Slot:
+    return Slot(region, 0, nbytes, F32, index)
 
 
-def load(family: str, params: dict[str, table.ParamValue], src: int, dst: int) -> _kernels.Plan:
-    record = table.pack_task(
-        family, [slot(Region.INPUT, src)], [slot(Region.OUTPUT, dst)], table.pack_params(family, params)
-    )
-    return _kernels.Plan(record, None, 0, [src], [dst], 1)
+def load(family: str, params: dict[str, table.ParamValue], *sizes: int) -> _kernels.Plan:
+    """A task of float32, with operands of so many bytes, the last of which is the result."""
+    *srcs, dst = sizes
+    sources = [slot(Region.INPUT, nbytes, index) for index, nbytes in enumerate(srcs)]
+    record = table.pack_task(family, sources, [slot(Region.OUTPUT, dst)], table.pack_params(family, params))
+    return _kernels.Plan(record, None, 0, srcs, [dst], 1)
 
 
 def pool(taps: int) -> dict[str, table.ParamValue]:
@@ -54,6 +55,39 @@ def test_a_window_of_2_to_the_40_taps_over_padding_is_refused() -> None:
     load("pool2d", pool(31), 4, 4)
     with pytest.raises(_kernels.Refused, match="more work than its operands can ask for"):
         load("pool2d", pool(2**20), 4, 4)
+
+
+def test_work_that_is_too_big_to_count_is_refused_whatever_the_operands() -> None:
+    planes = 2**34
+    load("pool2d", pool(2**4) | {"planes": planes}, 4 * planes, 4 * planes)
+    with pytest.raises(_kernels.Refused, match="more work than its operands can ask for"):
+        load("pool2d", pool(2**20) | {"planes": planes}, 4 * planes, 4 * planes)
+
+
+def test_results_that_read_nothing_but_padding_are_work() -> None:
+    def convolve(out: int, kernel: int) -> None:
+        params = WINDOW | {"c": 16, "m": 16, "cg": 16, "mg": 16, "oh": out, "ow": out, "kh": kernel, "kw": kernel}
+        load("conv_transpose2d", params, 64, 4 * 256 * kernel**2, 64 * out**2)
+
+    convolve(2**12, 2**4)
+    with pytest.raises(_kernels.Refused, match="more work than its operands can ask for"):
+        convolve(2**12, 2**12)
+
+
+def test_rows_that_are_mixed_for_one_pixel_are_work() -> None:
+    def resize(w: int) -> None:
+        params: Params = {"outer": 1, "h": 1, "w": w, "oh": 2**20, "ow": 1, "c0": 1, "item": 4, "mode": "linear"}
+        load("resize2d", params, 4 * w, 4 * 2**20)
+
+    resize(2**10)
+    with pytest.raises(_kernels.Refused, match="more work than its operands can ask for"):
+        resize(2**20)
+
+
+def test_taps_are_not_counted_one_by_one_at_load() -> None:
+    """A loop over them would take minutes."""
+    taps = 2**36
+    load("conv_transpose2d", WINDOW | {"kh": taps}, 64, 4 * 256 * taps, 64)
 
 
 def empty(*shape: int) -> Array:

@@ -77,6 +77,7 @@ def test_agrees_with_onnxruntime(isa: str, case: Case) -> None:
         ((4, 4), {"strides": (3, 2), "output_shape": (16, 13), "auto_pad": "SAME_UPPER"}),
         ((3, 3), {"strides": (2, 2), "output_shape": (13, 15), "output_padding": (1, 1)}),
         ((1, 1), {"strides": (3, 3)}),
+        ((5, 3), {"strides": (7, 5), "pads": (20, 15, 17, 15)}),  # fewer results than the strides have phases
     ],
 )
 def test_pads_as_onnxruntime_does(kernel: tuple[int, int], attrs: dict[str, object], isa: str) -> None:

@@ -147,7 +147,7 @@ static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
     const int64_t products = atc_mul(results, atc_mul(p->cg, atc_mul(p->kh, p->kw)));
     return (struct kernel_cost){
         .items = p->n * p->group * b.chunks * b.oc_pairs,
-        .work = atc_add(products, packing) / 16,
+        .work = atc_div(atc_add(products, packing), 16),
         .scratch = atc_add(atc_add(conv2d_taps_bytes(p->kh * p->kw), widened), atc_mul(floats, 4))};
 }
 

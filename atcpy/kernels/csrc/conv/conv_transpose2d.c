@@ -29,22 +29,21 @@ static bool tap_hits(const struct axis *axis, int64_t tap, int64_t phase, int64_
     return reach % axis->stride == 0;
 }
 
+/* The input that the first result of a tap's phase reads by it. Where the stride is larger than the
+ * side, there may be no such result.
+ */
+static int64_t shift_of(const struct axis *axis, int64_t tap)
+{
+    const int64_t reach = tap * axis->dilation - axis->pad;
+    return reach >= 0 ? -(reach / axis->stride) : ceil_div(-reach, axis->stride);
+}
+
 static struct axis axis_of(int64_t in, int64_t out, int64_t kernel, int64_t stride,
                            int64_t dilation, int64_t pad)
 {
     struct axis axis = {in, out, kernel, stride, dilation, pad, .steps = ceil_div(out, stride)};
-    bool any = false;
-    for (int64_t tap = 0; tap < kernel; tap++) {
-        /* The phase that the tap hits, if the result is that large. */
-        int64_t shift, phase = (tap * dilation - pad) % stride;
-        if (phase < 0)
-            phase += stride;
-        if (phase >= out || !tap_hits(&axis, tap, phase, &shift))
-            continue;
-        axis.min_shift = !any || shift < axis.min_shift ? shift : axis.min_shift;
-        axis.max_shift = !any || shift > axis.max_shift ? shift : axis.max_shift;
-        any = true;
-    }
+    axis.max_shift = shift_of(&axis, 0); /* they fall from tap to tap */
+    axis.min_shift = shift_of(&axis, kernel - 1);
     return axis;
 }
 
@@ -108,7 +107,9 @@ static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
     const int64_t widened = conv2d_widened_bytes(p->weights, b.c1_run * CONV_C0, p->kh * p->kw);
     const int64_t floats = b.packed ? atc_mul(atc_mul(b.in_rows, b.row_len), b.c1 * CONV_C0) : 0;
     const int64_t items = p->n * p->group * b.chunks * b.oc_pairs, taps = p->kh * p->kw;
-    const int64_t products = atc_mul(atc_mul(p->n * p->h * p->w, p->m), atc_mul(p->cg, taps));
+    /* A tap joins all results of its phase, even those that read nothing but padding by it. */
+    const int64_t steps = atc_mul(b.y.steps, b.x.steps);
+    const int64_t products = atc_mul(atc_mul(atc_mul(p->n, steps), p->m), atc_mul(p->cg, taps));
     const int64_t results = atc_mul(atc_mul(p->n, p->m), atc_mul(p->oh, p->ow));
     const int64_t packing = atc_mul(p->n * p->group * b.chunks, floats);
     /* Taps are looked for in each phase, by an item for each of its runs. */
@@ -117,7 +118,7 @@ static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
     const int64_t searching = atc_mul(atc_mul(items, ceil_div(b.c1, b.c1_run)), searches);
     return (struct kernel_cost){
         .items = items,
-        .work = atc_add(atc_add(products, results), atc_add(packing, searching)) / 16,
+        .work = atc_div(atc_add(atc_add(products, results), atc_add(packing, searching)), 16),
         .scratch = atc_add(atc_add(conv2d_taps_bytes(p->kh * p->kw), widened), atc_mul(floats, 4))};
 }
 

@@ -43,9 +43,9 @@ static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
     (void)cpu;
     const struct convnd_params *p = params;
     const int64_t rows = atc_mul(atc_mul(p->n, atc_mul(p->group, p->mg)), atc_volume(p->out));
-    return (struct kernel_cost){.items = p->n * p->group * p->mg * p->out[0] * p->out[1],
-                                .work =
-                                    atc_mul(rows, 1 + atc_mul(p->cg, atc_volume(p->kernel))) / 4};
+    return (struct kernel_cost){
+        .items = p->n * p->group * p->mg * p->out[0] * p->out[1],
+        .work = atc_div(atc_mul(rows, 1 + atc_mul(p->cg, atc_volume(p->kernel))), 4)};
 }
 
 DEFINE_FAMILY(convnd, CONVND_FIELDS, .check = check, .cost = cost);

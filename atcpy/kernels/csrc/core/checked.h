@@ -26,6 +26,12 @@ static inline int64_t atc_add(int64_t a, int64_t b)
     return sum;
 }
 
+/* a / b of a count and a number above 0; what is too big stays so. */
+static inline int64_t atc_div(int64_t a, int64_t b)
+{
+    return a >= ATC_TOO_BIG ? ATC_TOO_BIG : a / b;
+}
+
 /* The product of n sizes, 1 if there are none. */
 static inline int64_t atc_product(const int64_t *sizes, int64_t n)
 {

@@ -178,10 +178,13 @@ static const char *cost_problem(const struct atc_task_needs *needs)
     int64_t bytes = 0;
     for (int i = 0; i < ATC_MAX_SLOTS; i++)
         bytes = atc_add(bytes, needs->extents[i]);
-    const struct kernel_cost *cost = &needs->cost;
-    if (atc_add(cost->work, cost->items) > atc_add(FREE_WORK, atc_mul(WORK_PER_BYTE, bytes)))
+    const int64_t work = atc_add(needs->cost.work, needs->cost.items);
+    /* What is too big may be any number: the bound of operands that are large is too big as well.
+     */
+    if (work >= ATC_TOO_BIG || work > atc_add(FREE_WORK, atc_mul(WORK_PER_BYTE, bytes)))
         return "more work than its operands can ask for";
-    if (cost->scratch > atc_add(FREE_SCRATCH, atc_mul(SCRATCH_PER_BYTE, bytes)))
+    const int64_t scratch = needs->cost.scratch;
+    if (scratch >= ATC_TOO_BIG || scratch > atc_add(FREE_SCRATCH, atc_mul(SCRATCH_PER_BYTE, bytes)))
         return "more scratch than its operands can ask for";
     return NULL;
 }

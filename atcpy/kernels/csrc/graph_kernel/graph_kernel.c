@@ -144,8 +144,9 @@ static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
         const int op = gk_instruction(p->code[i]).op;
         quarters += (op >= UNARY_POW && op < GK_BINARY) || op == GK_POW ? 4 : 1;
     }
-    return (struct kernel_cost){
-        .items = gk_tiles(p), .work = atc_mul(domain(p), quarters) / 4, .scratch = gk_scratch(p)};
+    return (struct kernel_cost){.items = gk_tiles(p),
+                                .work = atc_div(atc_mul(domain(p), quarters), 4),
+                                .scratch = gk_scratch(p)};
 }
 
 DEFINE_FAMILY(graph_kernel, GRAPH_KERNEL_FIELDS, .check = check, .cost = cost,

@@ -188,7 +188,7 @@ static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
     int64_t products = atc_mul(atc_mul(p->m, p->n), p->k + 1);
     for (int i = 0; i < MATMUL_BATCH_RANK; i++)
         products = atc_mul(products, p->batch[i]);
-    struct kernel_cost cost = {.work = products / 16};
+    struct kernel_cost cost = {.work = atc_div(products, 16)};
     if (is_empty(p))
         return cost;
     const struct blocking b = block(p, cpu);

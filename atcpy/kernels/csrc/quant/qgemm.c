@@ -166,7 +166,7 @@ static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
     const int64_t w = p->w_packed == 1 ? 0 : atc_mul(b.group, b.panel_bytes);
     return (struct kernel_cost){
         .items = atc_mul(atc_mul(p->n, p->group), atc_mul(b.chunks, b.groups)),
-        .work = atc_mul(results, qgemm_k(p) + QGEMM_PANEL) / 32,
+        .work = atc_div(atc_mul(results, qgemm_k(p) + QGEMM_PANEL), 32),
         .scratch = atc_add(atc_add(x_bytes(&b), up_to_line(atc_mul(b.chunk_rows, 4))), w)};
 }
 

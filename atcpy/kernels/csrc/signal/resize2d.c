@@ -49,10 +49,12 @@ static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
     (void)cpu;
     const struct resize2d_params *p = params;
     const int64_t elements = atc_mul(atc_mul(p->outer, p->c0), p->oh * p->ow);
-    return (struct kernel_cost){
-        .items = p->outer * p->oh,
-        .work = p->mode == RESIZE_LINEAR ? elements : atc_mul(elements, p->item) / 8,
-        .scratch = taps_bytes(p) + (p->mode == RESIZE_LINEAR ? p->w * p->c0 * 4 : 0)};
+    const int64_t mixed = atc_mul(atc_mul(p->outer, p->c0), atc_mul(p->oh, p->w));
+    return (struct kernel_cost){.items = p->outer * p->oh,
+                                .work = p->mode == RESIZE_LINEAR ? atc_add(elements, mixed)
+                                                                 : atc_mul(elements, p->item) / 8,
+                                .scratch = taps_bytes(p) +
+                                           (p->mode == RESIZE_LINEAR ? p->w * p->c0 * 4 : 0)};
 }
 
 DEFINE_FAMILY(resize2d, RESIZE2D_FIELDS, .check = check, .cost = cost);
