@@ -79,7 +79,7 @@ BUGS = (
     Bug("index not bounded", "move/gather.c",
         "const int64_t position = atc_resolve_index(args->fault, index, p->dims[i]);",
         "const int64_t position = atc_resolve_index(args->fault, index, p->dims[i] + 1);"),
-    Bug("index not bounded", "signal/interp.c", "*index >= p->in[i])", "*index > p->in[i])"),
+    Bug("index not bounded", "signal/interp.c", "indices[tap] >= p->in[dim])", "indices[tap] > p->in[dim])"),
     Bug("index not bounded", "ml/trees.c", "child[1] >= p->nodes)", "child[1] > p->nodes)"),
     Bug("work not counted", "recurrent/recurrent.c", "atc_add(p->hidden, 8)), 8);", "atc_add(p->hidden, 8)), 0);"),
     Bug("work not counted", "select/compress.c", "atc_add(p->conditions, 1)", "p->conditions"),

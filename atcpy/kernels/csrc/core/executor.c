@@ -23,13 +23,33 @@ struct launch {
     int64_t scratch_bytes;
 };
 
-/* How many items take about SLICE_NS, after so many took so long. */
-static int64_t next_slice(int64_t items, int64_t elapsed_ns)
+/* Items that ran in one call. */
+struct slice {
+    int64_t items, elapsed_ns;
+};
+
+/* True if the larger of two slices took hardly longer: its time goes into what a call prepares for
+ * all of its items, such as packed rows.
+ */
+static bool is_mostly_prepared(const struct slice *a, const struct slice *b)
 {
-    const int64_t growth = SLICE_NS / (elapsed_ns + 1);
+    const struct slice *less = a->items < b->items ? a : b, *more = less == a ? b : a;
+    return less->items > 0 && less->items < more->items &&
+           more->elapsed_ns < less->elapsed_ns + less->elapsed_ns / 2;
+}
+
+/* How many items take about SLICE_NS, after two slices, the first of which may be none. Where a
+ * call takes longer whatever its items are, they become so many that they take as long as the rest:
+ * calls of few would do that for each.
+ */
+static int64_t next_slice(const struct slice *before, const struct slice *last)
+{
+    const int64_t growth = SLICE_NS / (last->elapsed_ns + 1);
     if (growth >= 1)
-        return items * (growth < MAX_GROWTH ? growth : MAX_GROWTH);
-    return items > 1 ? items / 2 : 1;
+        return last->items * (growth < MAX_GROWTH ? growth : MAX_GROWTH);
+    if (is_mostly_prepared(before, last) || (before->items == 0 && last->items == 1))
+        return last->items * 2;
+    return last->items > 1 ? last->items / 2 : 1;
 }
 
 static void run_items(void *context, int64_t begin, int64_t end, int thread)
@@ -45,12 +65,15 @@ static void run_items(void *context, int64_t begin, int64_t end, int thread)
         launch->task->fn(&args);
         return;
     }
+    struct slice before = {0};
     for (int64_t at = begin; at < end && !atc_stopped(&args); at = args.end) {
         const int64_t start = atc_now_ns();
         args.begin = at;
         args.end = slice < end - at ? at + slice : end;
         launch->task->fn(&args);
-        slice = next_slice(args.end - at, atc_now_ns() - start);
+        const struct slice last = {args.end - at, atc_now_ns() - start};
+        slice = next_slice(&before, &last);
+        before = last;
     }
 }
 

@@ -92,20 +92,42 @@ static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 
 DEFINE_FAMILY(interp, INTERP_FIELDS, .check = check, .cost = cost);
 
+/* Where each dim's table begins. */
+static void find_tables(const struct interp_params *p, int64_t starts[INTERP_DIMS])
+{
+    starts[0] = 0;
+    for (int i = 1; i < INTERP_DIMS; i++)
+        starts[i] = starts[i - 1] + p->out[i - 1] * p->taps[i - 1];
+}
+
+static bool taps_ok(const struct kernel_args *args, int dim, const int32_t *indices)
+{
+    const struct interp_params *p = args->params;
+    for (int64_t tap = 0; tap < p->taps[dim] && indices[0] != -1; tap++)
+        if (indices[tap] < 0 || indices[tap] >= p->in[dim]) {
+            atc_note_fault(args->fault, FAULT_INDEX_OUTSIDE, indices[tap], p->in[dim]);
+            return false;
+        }
+    return true;
+}
+
 bool interp_tables_ok(const struct kernel_args *args)
 {
     const struct interp_params *p = args->params;
-    const int32_t *index = args->src[INTERP_INDICES];
     struct atc_meter meter = {.args = args};
-    for (int i = 0; i < INTERP_DIMS; i++)
-        for (int64_t o = 0; o < p->out[i] && !atc_spend(&meter, p->taps[i]); o++)
-            for (int64_t tap = 0; tap < p->taps[i]; tap++, index++) {
-                const bool is_fill = index[-tap] == -1;
-                if (!is_fill && (*index < 0 || *index >= p->in[i])) {
-                    atc_note_fault(args->fault, FAULT_INDEX_OUTSIDE, *index, p->in[i]);
-                    return false;
-                }
-            }
+    int64_t starts[INTERP_DIMS], rows = 1; /* that follow each other with one index of the dim */
+    find_tables(p, starts);
+    for (int i = INTERP_DIMS - 1; i >= 0; i--) {
+        const bool is_last = i == INTERP_DIMS - 1;
+        const int64_t first = is_last ? 0 : args->begin / rows;
+        const int64_t end = is_last ? p->out[i] : (args->end - 1) / rows + 1;
+        const int64_t count = min_i64(end - first, p->out[i]);
+        const int32_t *table = (const int32_t *)args->src[INTERP_INDICES] + starts[i];
+        for (int64_t o = first; o < first + count && !atc_spend(&meter, p->taps[i]); o++)
+            if (!taps_ok(args, i, table + o % p->out[i] * p->taps[i]))
+                return false;
+        rows *= is_last ? 1 : p->out[i];
+    }
     return !atc_was_stopped(args);
 }
 
@@ -114,9 +136,8 @@ struct interp_row interp_row_at(const struct kernel_args *args, int64_t item)
     const struct interp_params *p = args->params;
     const int32_t *table = args->src[INTERP_INDICES];
     struct interp_row row = {.is_fill = false};
-    int64_t starts[INTERP_DIMS] = {0};
-    for (int i = 1; i < INTERP_DIMS; i++)
-        starts[i] = starts[i - 1] + p->out[i - 1] * p->taps[i - 1];
+    int64_t starts[INTERP_DIMS];
+    find_tables(p, starts);
     int64_t at = item;
     for (int i = INTERP_DIMS - 1; i >= 0; i--) {
         const int64_t o = i == INTERP_DIMS - 1 ? 0 : at % p->out[i];

@@ -41,7 +41,9 @@ struct interp_row {
 
 struct interp_row interp_row_at(const struct kernel_args *args, int64_t item);
 
-/* False, and a fault noted, if a table points outside of the input; or if the call is to end. */
+/* False, and a fault noted, if a table points outside of the input where a row of the call looks;
+ * or if the call is to end. Tables may be long, and rows few.
+ */
 bool interp_tables_ok(const struct kernel_args *args);
 
 /* The next choice of one tap in each dim but the last; false after the last choice. */
