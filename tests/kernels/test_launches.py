@@ -20,6 +20,8 @@ REFUSED = {
         "beyond the source",
     "scatter_nd src u8:33 i32:924 dst u8:0 count=33 depth=7 dims=33,2147483647,2147483647,2147483647 inner=1 item=1 "
     "index_item=4 dtype=2": "out of range",
+    "depthwise2d src f32:262144 f32:64 dst f32:262144 n=1 c=1 h=1 w=4096 m=1 oh=1 ow=4096 kh=1 kw=1 sh=1 sw=1 "
+    "dh=140737488355327 dw=1": "reach too far",
 }  # fmt: skip
 RUN = {
     "a window that lies in the padding, far away":

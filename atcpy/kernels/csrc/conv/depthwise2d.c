@@ -19,8 +19,10 @@ static const char *check(const struct task_view *task)
         return "a size is out of range";
     if (p->m != p->c)
         return "as many results as channels are needed";
+    /* Taps may lie so many rows apart, though there be but one. */
     if (conv2d_reach(p->oh, p->sh, p->kh, p->dh) >= ATC_TOO_BIG ||
-        conv2d_reach(p->ow, p->sw, p->kw, p->dw) >= ATC_TOO_BIG)
+        conv2d_reach(p->ow, p->sw, p->kw, p->dw) >= ATC_TOO_BIG ||
+        atc_mul(p->dh, p->w) >= ATC_TOO_BIG)
         return "the windows reach too far";
 
     const int64_t channels = blocks(p->c) * CONV_C0;
