@@ -204,6 +204,17 @@ def pooling() -> LongItem:
     return LongItem("MaxPool", [np.arange(10_000_000, dtype="f4")[None, None, None]], lambda x: x[..., 30:], attrs)
 
 
+def wide_window() -> LongItem:
+    x = np.arange(12_000_000, dtype="f4")[None, None, None]
+    return LongItem("MaxPool", [x], lambda x: x[..., -1:], {"kernel_shape": (1, x.size)})
+
+
+def powers() -> LongItem:
+    x = np.ones((1, 1, 20_000_000), "f4")
+    attrs = {"kernel_shape": (3,), "p": 1}
+    return LongItem("LpPool", [x], lambda x: np.full((1, 1, x.size - 2), 3, "f4"), attrs)
+
+
 def unpooling() -> LongItem:
     x = np.ones((1, 1, 4_000_000), np.float32)
     attrs = {"kernel_shape": (1,), "strides": (1,)}
@@ -309,7 +320,7 @@ LONG_ITEMS: dict[str, tuple[str, Callable[[], LongItem]]] = {
         "batchnorm": (batch_normalization,), "normalize": (normalization,), "lrn": (response_normalization,),
         "matmul": (product, product_of_a_row, product_of_integers), "qgemm": (product_of_bytes,),
         "conv2d": (convolution,), "convnd": (wide_convolution,), "conv_transpose2d": (transposed_convolution,),
-        "depthwise2d": (depthwise_convolution,), "pool2d": (pooling,),
+        "depthwise2d": (depthwise_convolution,), "pool2d": (pooling, wide_window), "poolnd": (powers,),
         "unpool": (unpooling,), "col2im": (blocks_to_image,), "elements": (gathered_elements,),
         "scatter_nd": (scattered_rows,), "pad": (padding,), "trilu": (triangle,), "recurrent": (recurrence,),
         "attention": (attention,), "quant_range": (byte_range,), "fourier": (transform,),

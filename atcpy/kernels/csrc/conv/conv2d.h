@@ -195,7 +195,7 @@ static inline void conv2d_run_row(struct atc_meter *meter, const struct conv2d_i
     const int64_t tiles = ceil_div(len, micros->max_width);
     for (int64_t t = 0; t < tiles; t++) {
         const int64_t width = len / tiles + (t < len % tiles);
-        if (atc_spend(meter, CONV_C0 * tile.n_taps * tile.n_c1))
+        if (atc_spend(meter, CONV_C0 * (1 + tile.n_taps * tile.n_c1)))
             return;
         conv2d_run_tile(meter, table[(blocks - 1) * micros->max_width + width - 1], &tile, c0);
         tile.in += width * c0;

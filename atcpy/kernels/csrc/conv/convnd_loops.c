@@ -103,7 +103,8 @@ convnd_run_of(const struct convnd_params *p, int64_t k)
         const T *bias = args->src[CONVND_BIAS];                                                    \
         struct atc_meter meter = {.args = args};                                                   \
         const int64_t volume = p->in[0] * p->in[1] * p->in[2];                                     \
-        const int64_t taps = p->kernel[0] * p->kernel[1] * p->kernel[2];                           \
+        const int64_t kernel_rows = p->kernel[0] * p->kernel[1];                                   \
+        const int64_t taps = kernel_rows * p->kernel[2];                                           \
         for (int64_t item = args->begin; item < args->end; item++) {                               \
             const int64_t oh = item % p->out[1], od = item / p->out[1] % p->out[0];                \
             const int64_t nm = item / p->out[1] / p->out[0], m = nm % (p->group * p->mg);          \
@@ -113,7 +114,7 @@ convnd_run_of(const struct convnd_params *p, int64_t k)
             for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, p->out[2]);)           \
                 for (int64_t i = piece.begin; i < piece.end; i++)                                  \
                     y[i] = bias == NULL ? 0 : bias[m];                                             \
-            for (int64_t c = 0; c < p->cg && !atc_spend(&meter, 1); c++) {                         \
+            for (int64_t c = 0; c < p->cg && !atc_spend(&meter, 1 + kernel_rows); c++) {           \
                 const int64_t filter = p->transposed ? (group * p->cg + c) * p->mg + in_group      \
                                                      : m * p->cg + c;                              \
                 convnd_channel_##suffix(&meter, y, (const T *)args->src[CONVND_X] + (channel + c) * volume, \

@@ -103,14 +103,14 @@ DEFINE_FAMILY(deform_columns, DEFORM_COLUMNS_FIELDS, .check = check, .cost = cos
             const T *offset = (const T *)args->src[DEFORM_OFFSET] + item * 2 * places;             \
             const T *mask = args->src[DEFORM_MASK];                                                \
             T *y = (T *)args->dst[0] + (group * p->channels * taps + tap) * places;                \
-            for (int64_t i = 0; i < places && !atc_spend(&meter, 8 + p->channels); i++) {          \
+            for (int64_t i = 0; i < places && !atc_spend(&meter, 8); i++) {                        \
                 const T h = (T)(i / p->out[1] * p->stride[0] + first_h) + offset[i];               \
                 const T w = (T)(i % p->out[1] * p->stride[1] + first_w) + offset[places + i];      \
                 const T factor = mask == NULL ? 1 : mask[item * places + i];                       \
                 int64_t at[DEFORM_CORNERS];                                                        \
                 T share[DEFORM_CORNERS];                                                           \
                 find_corners_##suffix(p->in, h, w, at, share);                                     \
-                for (int64_t c = 0; c < p->channels; c++) {                                        \
+                for (int64_t c = 0; c < p->channels && !atc_spend(&meter, 1); c++) {               \
                     const T *plane = x + c * image;                                                \
                     const T sum = share[0] * plane[at[0]] + share[1] * plane[at[1]] +              \
                                   share[2] * plane[at[2]] + share[3] * plane[at[3]];               \

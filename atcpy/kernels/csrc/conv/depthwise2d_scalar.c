@@ -1,14 +1,15 @@
 /* depthwise2d by its definition. */
 #include "conv/depthwise2d.h"
 
-static void one_result(const struct depthwise2d_params *p, const struct dw_item *at, int64_t row,
+static void one_result(struct atc_meter *meter, const struct dw_item *at, int64_t row,
                        int64_t column)
 {
+    const struct depthwise2d_params *p = meter->args->params;
     const int64_t top = row * p->sh - p->pt, left = column * p->sw - p->pl;
     const int64_t y_at = (row * p->ow + column) * CONV_C0;
     for (int c = 0; c < CONV_C0; c++) {
         float sum = at->bias[c] + (at->residual ? at->residual[y_at + c] : 0);
-        for (int64_t i = 0; i < p->kh; i++) {
+        for (int64_t i = 0; i < p->kh && !atc_spend(meter, p->kw); i++) {
             for (int64_t j = 0; j < p->kw; j++) {
                 const int64_t r = top + i * p->dh, q = left + j * p->dw;
                 if (r >= 0 && r < p->h && q >= 0 && q < p->w)
@@ -28,7 +29,7 @@ void depthwise2d_f32_scalar(const struct kernel_args *args)
     for (int64_t item = args->begin; item < args->end; item++) {
         const struct dw_item at = dw_item_at(args, item, widen_scalar);
         for (int64_t row = at.first_row; row < at.end_row; row++)
-            for (int64_t column = 0; column < p->ow && !atc_spend(&meter, p->kh * p->kw); column++)
-                one_result(p, &at, row, column);
+            for (int64_t column = 0; column < p->ow && !atc_spend(&meter, 1); column++)
+                one_result(&meter, &at, row, column);
     }
 }

@@ -250,7 +250,7 @@ static void pack_a_block(const struct drive *d, const struct matmul_item *it, in
 {
     const struct matmul_params *p = d->p;
     const float *a = d->a + it->a + it->row * p->a_row + k0 * p->a_col;
-    if (p->a_col != 1 && p->a_row == 1) {
+    if (p->a_col != 1 && p->a_row == 1 && it->rows > 1) {
         d->isa->transpose(a, p->a_col, to, MATMUL_KC, k, it->rows);
         return;
     }
@@ -366,7 +366,7 @@ static void run_dots(const struct drive *d, const struct matmul_item *it)
 {
     const float *a = d->direct ? d->a + it->a : d->packed_a, one = 1;
     const int64_t step = d->isa->max_blocks * MATMUL_PANEL;
-    for (int64_t j = 0; j < it->columns && !atc_spend(d->meter, d->p->k); j += step) {
+    for (int64_t j = 0; j < it->columns && !atc_spend(d->meter, d->p->k + 1); j += step) {
         float sums[MATMUL_MAX_BLOCKS * MATMUL_PANEL] = {0};
         const int64_t columns = min_i64(step, it->columns - j), column = it->column + j;
         d->isa->dots(d->meter->args, a, (const float *)d->b_src + it->b + column * d->p->b_col,
@@ -403,7 +403,7 @@ static void run_panels(const struct drive *d, const struct matmul_item *it, int6
             tile.k = min_i64(b->kc, p->k - at);
             tile.first = at == 0;
             tile.last = at + b->kc >= p->k;
-            if (atc_spend(d->meter, it->rows * tile.k))
+            if (atc_spend(d->meter, it->rows * (tile.k + 1)))
                 return;
             matmul_run_rows(d->isa, tile, it->rows);
         }

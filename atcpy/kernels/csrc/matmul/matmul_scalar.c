@@ -26,7 +26,7 @@ static inline int64_t b_index(const struct matmul_params *p, int64_t k, int64_t 
             for (int64_t j = it->column; j < it->column + it->columns; j++) {                      \
                 const int64_t at = it->y + i * p->y_row + j;                                       \
                 type sum = 0;                                                                      \
-                if (atc_spend(meter, p->k))                                                        \
+                if (atc_spend(meter, p->k + 1))                                                      \
                     return;                                                                        \
                 for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, p->k);)            \
                     for (int64_t k = piece.begin; k < piece.end; k++)                              \

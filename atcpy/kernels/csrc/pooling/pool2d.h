@@ -40,6 +40,25 @@ static inline struct pool2d_taps taps_inside(int64_t start, int64_t taps, int64_
     return (struct pool2d_taps){first < last ? first : last, last};
 }
 
+/* True if a row of results may take long enough that it is to ask between. Asking costs as much as
+ * some taps: kernels are compiled twice, and where this is false they never ask.
+ */
+static inline bool pool2d_is_long(const struct pool2d_params *p)
+{
+    return atc_mul(p->ow, p->kh * p->kw) > ATC_PIECE;
+}
+
+/* The taps of a row of a window up to `last`: in pieces, or all at once. */
+static inline __attribute__((always_inline)) bool
+pool2d_next_taps(const struct kernel_args *args, bool is_long, struct atc_piece *taps, int64_t last)
+{
+    if (is_long)
+        return atc_next_piece(args, taps, last);
+    const bool is_first = taps->begin == taps->end;
+    taps->end = last;
+    return is_first && taps->begin < last;
+}
+
 /* The number of elements that a mean is over; `y` and `x` are the taps inside the input. */
 static inline int64_t pool2d_divisor(const struct pool2d_params *p, int64_t oy, int64_t ox,
                                      struct pool2d_taps y, struct pool2d_taps x)

@@ -25,10 +25,12 @@ static inline __attribute__((always_inline)) void pool_block(struct atc_meter *m
             acc[part] = vf_set1(-INFINITY);
         for (int64_t i = y.first; i < y.last && !(is_long && atc_spend(meter, taps)); i++) {
             const float *row_at = plane + (y0 + i * p->dh) * p->w * POOL_C0;
-            for (int64_t j = x.first; j < x.last; j++)
-                for (int part = 0; part < PARTS; part++)
-                    acc[part] =
-                        vf_max(acc[part], vf_load(row_at + (x0 + j * p->dw) * POOL_C0 + part * VF));
+            for (struct atc_piece at = {x.first, x.first};
+                 pool2d_next_taps(meter->args, is_long, &at, x.last);)
+                for (int64_t j = at.begin; j < at.end; j++)
+                    for (int part = 0; part < PARTS; part++)
+                        acc[part] = vf_max(
+                            acc[part], vf_load(row_at + (x0 + j * p->dw) * POOL_C0 + part * VF));
         }
     } else {
         for (int part = 0; part < PARTS; part++)
@@ -38,10 +40,12 @@ static inline __attribute__((always_inline)) void pool_block(struct atc_meter *m
             vf row[PARTS];
             for (int part = 0; part < PARTS; part++)
                 row[part] = vf_set1(0);
-            for (int64_t j = x.first; j < x.last; j++)
-                for (int part = 0; part < PARTS; part++)
-                    row[part] =
-                        vf_add(row[part], vf_load(row_at + (x0 + j * p->dw) * POOL_C0 + part * VF));
+            for (struct atc_piece at = {x.first, x.first};
+                 pool2d_next_taps(meter->args, is_long, &at, x.last);)
+                for (int64_t j = at.begin; j < at.end; j++)
+                    for (int part = 0; part < PARTS; part++)
+                        row[part] = vf_add(
+                            row[part], vf_load(row_at + (x0 + j * p->dw) * POOL_C0 + part * VF));
             for (int part = 0; part < PARTS; part++)
                 acc[part] = vf_add(acc[part], row[part]);
         }
@@ -90,16 +94,20 @@ static inline __attribute__((always_inline)) void pool_run(struct atc_meter *met
     if (p->kind == POOL_MAX) {
         acc = vf_set1(-INFINITY);
         for (int64_t i = y.first; i < y.last && !(is_long && atc_spend(meter, taps)); i++)
-            for (int64_t j = first; j < last; j++)
-                acc = vf_max(acc, load_taps(p, plane + (y0 + i * p->dh) * p->w, x0 + j * p->dw, n,
-                                            -INFINITY));
+            for (struct atc_piece at = {first, first};
+                 pool2d_next_taps(meter->args, is_long, &at, last);)
+                for (int64_t j = at.begin; j < at.end; j++)
+                    acc = vf_max(acc, load_taps(p, plane + (y0 + i * p->dh) * p->w, x0 + j * p->dw,
+                                                n, -INFINITY));
     } else {
         acc = vf_set1(0);
         for (int64_t i = y.first; i < y.last && !(is_long && atc_spend(meter, taps)); i++) {
             vf row = vf_set1(0);
-            for (int64_t j = first; j < last; j++)
-                row = vf_add(row,
-                             load_taps(p, plane + (y0 + i * p->dh) * p->w, x0 + j * p->dw, n, 0));
+            for (struct atc_piece at = {first, first};
+                 pool2d_next_taps(meter->args, is_long, &at, last);)
+                for (int64_t j = at.begin; j < at.end; j++)
+                    row = vf_add(
+                        row, load_taps(p, plane + (y0 + i * p->dh) * p->w, x0 + j * p->dw, n, 0));
             acc = vf_add(acc, row);
         }
         float divisors[VF];
@@ -113,9 +121,7 @@ static inline __attribute__((always_inline)) void pool_run(struct atc_meter *met
     vf_store_n(out, acc, n);
 }
 
-/* Some rows of results. `is_long` is a constant where this is inlined, so that rows of little work
- * ask nothing.
- */
+/* Some rows of results. `is_long` is a constant where this is inlined. */
 static inline __attribute__((always_inline)) void pool_rows(const struct kernel_args *args,
                                                             bool is_long)
 {
@@ -140,8 +146,7 @@ static inline __attribute__((always_inline)) void pool_rows(const struct kernel_
 
 void FOR_ISA(pool2d_f32)(const struct kernel_args *args)
 {
-    const struct pool2d_params *p = args->params;
-    if (atc_mul(p->ow, p->kh * p->kw) > ATC_PIECE)
+    if (pool2d_is_long(args->params))
         pool_rows(args, true);
     else
         pool_rows(args, false);

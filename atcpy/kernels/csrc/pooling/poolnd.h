@@ -26,6 +26,12 @@ extern const char *const poolnd_kinds[];
                 I64(column_major)
 DECLARE_PARAMS(poolnd, POOLND_FIELDS)
 
+/* As pool2d_is_long. */
+static inline bool poolnd_is_long(const struct poolnd_params *p)
+{
+    return atc_mul(p->out[2], atc_volume(p->kernel)) > ATC_PIECE;
+}
+
 /* The taps of the window of result o that lie in the input. */
 static inline struct pool2d_taps poolnd_taps(const struct poolnd_params *p, int dim, int64_t o)
 {

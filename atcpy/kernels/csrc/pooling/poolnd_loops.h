@@ -59,24 +59,30 @@ static inline struct poolnd_run poolnd_run_of(const struct poolnd_params *p, int
         else                                                                                       \
             POOLND_EACH(run, stride, y[i] += power(absolute(x[at]), (T)p));                        \
     }                                                                                              \
-    static inline void end_avg_##suffix(const struct poolnd_params *p, T *y, int64_t count)        \
+    static inline void end_avg_##suffix(const struct kernel_args *args, T *y, int64_t count)       \
     {                                                                                              \
-        for (int64_t i = 0; i < p->out[2]; i++) {                                                  \
-            const int64_t divisor = count * poolnd_count(p, 2, i);                                 \
-            y[i] = divisor > 0 ? y[i] / (T)divisor : 0;                                            \
-        }                                                                                          \
+        const struct poolnd_params *p = args->params;                                              \
+        for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, p->out[2]);)               \
+            for (int64_t i = piece.begin; i < piece.end; i++) {                                    \
+                const int64_t divisor = count * poolnd_count(p, 2, i);                             \
+                y[i] = divisor > 0 ? y[i] / (T)divisor : 0;                                        \
+            }                                                                                      \
     }                                                                                              \
-    static inline void end_lp_##suffix(const struct poolnd_params *p, T *y)                        \
+    static inline void end_lp_##suffix(const struct kernel_args *args, T *y)                       \
     {                                                                                              \
-        for (int64_t i = 0; i < p->out[2] && p->p > 1; i++)                                        \
-            y[i] = power(y[i], 1 / (T)p->p);                                                       \
+        const struct poolnd_params *p = args->params;                                              \
+        struct atc_piece piece = {0};                                                              \
+        while (p->p > 1 && atc_next_piece(args, &piece, p->out[2]))                                \
+            for (int64_t i = piece.begin; i < piece.end; i++)                                      \
+                y[i] = power(y[i], 1 / (T)p->p);                                                   \
     }
 
 /* Rows of results without indices; `lowest` begins a maximum, sums begin with 0. */
 #define DEFINE_POOLND(T, suffix, lowest, join, finish)                                              \
-    static inline void rows_##suffix(const struct kernel_args *args)                               \
+    static inline __attribute__((always_inline)) void rows_of_##suffix(const struct kernel_args *args, bool is_long) \
     {                                                                                              \
         const struct poolnd_params *p = args->params;                                              \
+        struct atc_meter meter = {.args = args};                                                   \
         for (int64_t item = args->begin; item < args->end; item++) {                               \
             const int64_t oh = item % p->out[1], od = item / p->out[1] % p->out[0];                \
             const struct pool2d_taps d = poolnd_taps(p, 0, od), h = poolnd_taps(p, 1, oh);         \
@@ -84,25 +90,38 @@ static inline struct poolnd_run poolnd_run_of(const struct poolnd_params *p, int
             const int64_t d0 = od * p->stride[0] - p->pad_begin[0];                                \
             const int64_t h0 = oh * p->stride[1] - p->pad_begin[1];                                \
             T *y = (T *)args->dst[0] + item * p->out[2];                                           \
-            for (int64_t i = 0; i < p->out[2]; i++)                                                \
-                y[i] = lowest;                                                                      \
+            for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, p->out[2]);)           \
+                for (int64_t i = piece.begin; i < piece.end; i++)                                  \
+                    y[i] = lowest;                                                                 \
             for (int64_t kd = d.first; kd < d.last; kd++)                                          \
-                for (int64_t kh = h.first; kh < h.last; kh++) {                                    \
+                for (int64_t kh = h.first; kh < h.last && !(is_long && atc_spend(&meter, 1)); kh++) {           \
                     const int64_t row = (plane * p->in[0] + d0 + kd * p->dilation[0]) * p->in[1] + \
                                         h0 + kh * p->dilation[1];                                  \
                     const T *x = (const T *)args->src[0] + row * p->in[2];                         \
-                    for (int64_t kw = 0; kw < p->kernel[2]; kw++) {                                \
-                        const struct poolnd_run run = poolnd_run_of(p, kw);                        \
-                        join;                                                                      \
+                    for (int64_t kw = 0; kw < p->kernel[2] && !(is_long && atc_spend(&meter, p->out[2])); kw++) { \
+                        const struct poolnd_run all = poolnd_run_of(p, kw);                        \
+                        for (struct atc_piece piece = {all.first, all.first};                      \
+                             pool2d_next_taps(args, is_long, &piece, all.last);) {                            \
+                            const struct poolnd_run run = {piece.begin, piece.end, all.offset};    \
+                            join;                                                                  \
+                        }                                                                          \
                     }                                                                              \
                 }                                                                                  \
             finish;                                                                                \
         }                                                                                          \
+    }                                                                                              \
+                                                                                                   \
+    static inline void rows_##suffix(const struct kernel_args *args)                               \
+    {                                                                                              \
+        if (poolnd_is_long(args->params))                                                          \
+            rows_of_##suffix(args, true);                                                          \
+        else                                                                                       \
+            rows_of_##suffix(args, false);                                                         \
     }
 
 /* Results with indices, each by itself. */
 #define DEFINE_INDICES(T, suffix, lowest)                                                           \
-    static inline void indices_##suffix(const struct kernel_args *args)                            \
+    static inline __attribute__((always_inline)) void indices_of_##suffix(const struct kernel_args *args, bool is_long) \
     {                                                                                              \
         const struct poolnd_params *p = args->params;                                              \
         struct atc_meter meter = {.args = args};                                                   \
@@ -114,11 +133,13 @@ static inline struct poolnd_run poolnd_run_of(const struct poolnd_params *p, int
             const struct pool2d_taps w = poolnd_taps(p, 2, ow);                                    \
             T best = lowest;                                                                        \
             int64_t index = -1;                                                                    \
+            if (is_long && atc_spend(&meter, 1))                                                   \
+                return;                                                                            \
             for (int64_t kd = d.first; kd < d.last; kd++)                                          \
-                for (int64_t kh = h.first; kh < h.last; kh++) {                                    \
-                    if (atc_spend(&meter, p->kernel[2]))                                           \
-                        return;                                                                    \
+                for (int64_t kh = h.first; kh < h.last; kh++)                                      \
                     for (int64_t kw = w.first; kw < w.last; kw++) {                                \
+                        if (is_long && atc_spend(&meter, 1))                                       \
+                            return;                                                                \
                         const int64_t z = od * p->stride[0] - p->pad_begin[0] + kd * p->dilation[0]; \
                         const int64_t y = oh * p->stride[1] - p->pad_begin[1] + kh * p->dilation[1]; \
                         const int64_t x = ow * p->stride[2] - p->pad_begin[2] + kw * p->dilation[2]; \
@@ -129,10 +150,17 @@ static inline struct poolnd_run poolnd_run_of(const struct poolnd_params *p, int
                         index = plane * in_d * in_h * in_w +                                       \
                                 (p->column_major ? (x * in_h + y) * in_d + z : (z * in_h + y) * in_w + x); \
                     }                                                                              \
-                }                                                                                  \
             ((T *)args->dst[0])[at] = best;                                                        \
             ((int64_t *)args->dst[1])[at] = index;                                                 \
         }                                                                                          \
+    }                                                                                              \
+                                                                                                   \
+    static inline void indices_##suffix(const struct kernel_args *args)                            \
+    {                                                                                              \
+        if (poolnd_is_long(args->params))                                                          \
+            indices_of_##suffix(args, true);                                                       \
+        else                                                                                       \
+            indices_of_##suffix(args, false);                                                      \
     }
 
 #define DEFINE_MAX(T, suffix, lowest)                                                               \
@@ -151,9 +179,9 @@ static inline struct poolnd_run poolnd_run_of(const struct poolnd_params *p, int
     DEFINE_MAX(T, suffix, -(T)INFINITY)                                                            \
     DEFINE_JOIN_SUMS(T, suffix, absolute, power)                                                   \
     DEFINE_POOLND(T, avg_##suffix, 0, join_avg_##suffix(y, x, run, p->stride[2]),                  \
-                  end_avg_##suffix(p, y, poolnd_count(p, 0, od) * poolnd_count(p, 1, oh)))         \
+                  end_avg_##suffix(args, y, poolnd_count(p, 0, od) * poolnd_count(p, 1, oh)))         \
     DEFINE_POOLND(T, lp_##suffix, 0, join_lp_##suffix(y, x, run, p->stride[2], p->p),              \
-                  end_lp_##suffix(p, y))                                                           \
+                  end_lp_##suffix(args, y))                                                         \
     static inline void poolnd_##suffix(const struct kernel_args *args)                             \
     {                                                                                              \
         const struct poolnd_params *p = args->params;                                              \

@@ -35,12 +35,32 @@ static inline void pair(uint32_t *restrict to, const uint8_t *restrict low,
         to[i] = ((uint32_t)l[i] | (uint32_t)h[i] << 16) ^ both;
 }
 
-static void pack(struct qdw *d, const uint8_t *plane, int64_t first_row)
+/* Positions of a row, the first of which goes to `to`. */
+static inline __attribute__((always_inline)) void
+pack_positions(const struct qdw *d, const uint8_t *row, int64_t width, const uint8_t *outside,
+               const struct atc_piece *positions, uint32_t *to)
 {
     const struct qdepthwise_params *p = d->p;
     const uint8_t flip = d->flip;
+    /* Positions whose taps both lie inside need no test. */
+    const int64_t begin = p->pl, end = min_i64(width - p->dw + p->pl, positions->end);
+    for (int64_t q = positions->begin; q < positions->end; q++, to += QDW_C0) {
+        if (q >= begin && q < end)
+            for (const uint8_t *at = row + (q - p->pl) * QDW_C0; q < end;
+                 q++, to += QDW_C0, at += QDW_C0)
+                pair(to, at, at + p->dw * QDW_C0, flip);
+        if (q == positions->end)
+            break;
+        pair(to, pixel(row, q - p->pl, width, outside),
+             pixel(row, q - p->pl + p->dw, width, outside), flip);
+    }
+}
+
+static void pack(struct qdw *d, const uint8_t *plane, int64_t first_row)
+{
+    const struct qdepthwise_params *p = d->p;
     uint8_t outside[QDW_C0];
-    memset(outside, d->outside ^ flip, sizeof outside);
+    memset(outside, d->outside ^ d->flip, sizeof outside);
     uint32_t *to = d->packed;
     for (int64_t r = 0; r < d->plan.in_rows; r++) {
         const int64_t at = first_row * p->sh - p->pt + r;
@@ -49,19 +69,9 @@ static void pack(struct qdw *d, const uint8_t *plane, int64_t first_row)
         const bool inside = at >= 0 && at < p->h;
         const uint8_t *row = plane + (inside ? at * p->w * QDW_C0 : 0);
         const int64_t width = inside ? p->w : 0;
-        /* Positions whose taps both lie inside need no test. */
-        const int64_t begin = min_i64(p->pl, d->plan.columns);
-        const int64_t end = min_i64(width - p->dw + p->pl, d->plan.columns);
-        int64_t q = 0;
-        for (; q < d->plan.columns; q++, to += QDW_C0) {
-            if (q == begin)
-                for (const uint8_t *at_q = row; q < end; q++, to += QDW_C0, at_q += QDW_C0)
-                    pair(to, at_q, at_q + p->dw * QDW_C0, flip);
-            if (q == d->plan.columns)
-                break;
-            pair(to, pixel(row, q - p->pl, width, outside),
-                 pixel(row, q - p->pl + p->dw, width, outside), flip);
-        }
+        for (struct atc_piece piece = {0}; atc_next_piece(d->args, &piece, d->plan.columns);)
+            pack_positions(d, row, width, outside, &piece, to + piece.begin * QDW_C0);
+        to += d->plan.columns * QDW_C0;
     }
 }
 
