@@ -169,9 +169,10 @@ struct drive {
     int64_t row_stride, c1_stride;
 };
 
+/* What taps hit repeats after as many of them as the stride. */
 static bool phase_in_use(const struct conv2d_params *p, int64_t phase)
 {
-    for (int64_t k = 0; k < p->kw; k++)
+    for (int64_t k = 0; k < min_i64(p->kw, p->sw); k++)
         if (k * p->dw % p->sw == phase)
             return true;
     return false;
@@ -179,7 +180,7 @@ static bool phase_in_use(const struct conv2d_params *p, int64_t phase)
 
 static bool row_in_use(const struct conv2d_params *p, int64_t row)
 {
-    for (int64_t k = 0; k < p->kh; k++)
+    for (int64_t k = 0; k < min_i64(p->kh, p->sh); k++)
         if (row >= k * p->dh && (row - k * p->dh) % p->sh == 0)
             return true;
     return false;

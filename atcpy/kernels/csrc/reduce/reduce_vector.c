@@ -152,7 +152,7 @@ reduce_columns(struct atc_meter *meter, bool is_long, enum reduce_kind kind, con
             for (int64_t k = 0; k < p->reduced[2]; k++) {
                 const float *at = src + i * p->reduced_stride[0] + j * p->reduced_stride[1] +
                                   k * p->reduced_stride[2];
-                if (is_long && atc_spend(meter, 1))
+                if (is_long && atc_spend(meter, VF * min_i64(p->reduced[3], COLUMN_RUN)))
                     return;
                 for (int64_t m = 0; m < p->reduced[3]; m++, at += p->reduced_stride[3]) {
                     for (int a = 0; a < parts; a++) {
