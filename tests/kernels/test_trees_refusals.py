@@ -47,8 +47,10 @@ def constants(**changes: Sequence[object]) -> list[Array]:
     return [np.array(changes.get(name, value), dtype) for name, (value, dtype) in values.items()]
 
 
-def load(params: Params, arrays: list[Array], *, region: Region = Region.WEIGHTS) -> tuple[_kernels.Plan, list[Array]]:
-    """A plan of one launch, as the loader creates it, and its inputs."""
+def load(
+    params: Params, arrays: list[Array], *, region: Region = Region.WEIGHTS, launches: int = 1
+) -> tuple[_kernels.Plan, list[Array]]:
+    """A plan of a launch, or of several that are the same, as the loader creates it, and its inputs."""
     weights, slots, inputs = bytearray(), [], [X]
     slots.append(Slot(Region.INPUT, 0, X.nbytes, TensorDesc.plain(DType.FLOAT32, X.shape)))
     for array in arrays:
@@ -62,7 +64,7 @@ def load(params: Params, arrays: list[Array], *, region: Region = Region.WEIGHTS
         weights.extend(array.tobytes())
     y = Slot(Region.OUTPUT, 0, 24, TensorDesc.plain(DType.FLOAT32, (3, 2)))
     record = table.pack_task("trees", slots, [y], table.pack_params("trees", params))
-    return _kernels.Plan(record, bytes(weights), 0, [array.nbytes for array in inputs], [24], 1), inputs
+    return _kernels.Plan(record * launches, bytes(weights), 0, [array.nbytes for array in inputs], [24], 1), inputs
 
 
 def run(plan: _kernels.Plan, inputs: list[Array]) -> Array:
@@ -136,6 +138,18 @@ def test_nodes_that_track_missing_values_need_the_missing_argument() -> None:
 def test_trees_in_run_time_inputs_are_refused() -> None:
     with pytest.raises(_kernels.Refused, match="not constant"):
         load(PARAMS, constants(), region=Region.INPUT)
+
+
+def test_many_launches_of_the_same_constants_are_refused() -> None:
+    """Each is checked: a small package must not keep the loader busy for minutes."""
+    nodes = 2**18  # of 16 bytes
+    leaves = np.zeros((nodes, 2), np.int64)
+    leaves[:, 1] = np.arange(nodes) * (2**32 + 1)
+    arrays = [leaves, *constants()[1:]]
+    load(PARAMS | {"nodes": nodes}, arrays, launches=20)
+    with pytest.raises(_kernels.Refused, match="named too often") as refused:
+        load(PARAMS | {"nodes": nodes}, arrays, launches=100)
+    assert refused.value.args[1] == 256 // 4 + 16  # 256 MiB, and 16 times the constants
 
 
 def test_a_cycle_ends_after_the_stated_depth() -> None:

@@ -86,6 +86,7 @@ struct task_view {
      * destinations after those of the sources; or NULL.
      */
     int64_t *extents;
+    int64_t *read; /* where atc_constant adds the bytes that the checker may read; or NULL */
 };
 
 struct param_field {
@@ -206,7 +207,11 @@ static inline bool atc_same_memory(const struct atc_slot *a, const struct atc_sl
 static inline const void *atc_constant(const struct task_view *task, int source)
 {
     const struct atc_slot *slot = task->src + source;
-    return slot->region == REGION_WEIGHTS ? task->weights + slot->offset : NULL;
+    if (slot->region != REGION_WEIGHTS)
+        return NULL;
+    if (task->read != NULL)
+        *task->read = atc_add(*task->read, (int64_t)slot->bytes);
+    return task->weights + slot->offset;
 }
 
 /* True if every one of n sizes lies in [min, ATC_TOO_BIG). */

@@ -22,6 +22,11 @@ enum {
     SCRATCH_PER_BYTE = 256,
 };
 
+/* How much of the constants the checks of a plan may read, a tenth of a second's worth, and for
+ * each byte of them. A record is small, and many may name the same constants.
+ */
+enum { FREE_READS = 1 << 28, READS_PER_BYTE = 16 };
+
 bool atc_refuse(struct atc_refusal *refusal, int64_t task, const char *format, ...)
 {
     va_list args;
@@ -209,7 +214,8 @@ const char *atc_check_task(const struct atc_task *task, const struct kernel_fami
                                    .n_dst = task->n_dst,
                                    .params = task->params,
                                    .weights = weights,
-                                   .extents = needs->extents};
+                                   .extents = needs->extents,
+                                   .read = &needs->read};
     const char *reason = family->check(&view);
     if (reason != NULL)
         return reason;
@@ -266,6 +272,9 @@ static bool bind(struct atc_plan *plan, int64_t number, const struct kernel_row 
     const char *reason = atc_check_task(task, family, plan->weights, &needs);
     if (reason != NULL)
         return atc_refuse(refusal, number, "%s: %s", family->name, reason);
+    plan->constants_read = atc_add(plan->constants_read, needs.read);
+    if (plan->constants_read > atc_add(FREE_READS, atc_mul(READS_PER_BYTE, limits->weight_bytes)))
+        return atc_refuse(refusal, number, "%s: its constants are named too often", family->name);
     bound->row = atc_choose_row(rows, task, isa, only);
     if (bound->row == NULL)
         return atc_refuse(refusal, number, "%s: no kernel for these types", family->name);

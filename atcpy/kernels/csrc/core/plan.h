@@ -35,6 +35,7 @@ struct atc_plan {
     struct atc_task *records; /* an aligned copy: kernels read their arguments from it */
     const uint8_t *weights;
     int64_t arena_bytes, scratch_bytes;
+    int64_t constants_read; /* bytes that the checks of its tasks have read */
     int64_t n_inputs, n_outputs;
     bool *
         is_cleared; /* the outputs that a run may leave unwritten, set by atc_plan_writes_outputs */
@@ -60,6 +61,7 @@ bool atc_refuse_memory(struct atc_refusal *refusal);
  */
 struct atc_task_needs {
     int64_t extents[ATC_MAX_SLOTS];
+    int64_t read; /* bytes of constants that the check has read */
     struct kernel_cost cost;
 };
 
