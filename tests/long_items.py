@@ -81,6 +81,28 @@ def reduction_by_definition() -> LongItem:
     return LongItem("ReduceSum", [x, counts(1)], lambda x, _: x.sum(1, keepdims=True), {}, [1])
 
 
+def reduction_of_nothing() -> LongItem:
+    """No work at all but to write the results."""
+    x = np.zeros((20_000_000, 0), np.float32)
+    return LongItem("ReduceSum", [x, counts(1)], lambda x, _: x.sum(1), {"keepdims": 0}, [1])
+
+
+def remainder() -> LongItem:
+    """Takes a loop over the bits by which the numbers differ in size."""
+    x, y = np.full(60_000, 1.7e308), np.full(60_000, 3.3e-308)
+    return LongItem("Mod", [x, y], np.fmod, {"fmod": 1})
+
+
+def tangent() -> LongItem:
+    """Of numbers that are far from where the function is fast; few, so that the executor does not ask."""
+    return LongItem("Tan", [np.full(500_000, 1e300)], np.tan)
+
+
+def power() -> LongItem:
+    """Of numbers so small that the function is slow."""
+    return LongItem("Pow", [np.full(500_000, 1e-310), np.full(500_000, 0.4)], np.power)
+
+
 def arg_reduction() -> LongItem:
     x = ramp(1, 40_000_000)
     x[0, -1] = 3
@@ -273,6 +295,11 @@ def attention() -> LongItem:
     return LongItem("Attention", [q, k, k], lambda q, k, v: q, {}, (), 1, 23)
 
 
+def attention_of_wide_heads() -> LongItem:
+    q, k = np.ones((1, 1, 1, 1024), np.float32), np.ones((1, 1, 60_000, 1024), np.float32)
+    return LongItem("Attention", [q, k, k], lambda q, k, v: q, {}, (), 1, 23)
+
+
 def byte_range() -> LongItem:
     x = np.ones(60_000_000, np.float32)
     x[-1] = 255
@@ -314,7 +341,8 @@ def grid() -> LongItem:
 LONG_ITEMS: dict[str, tuple[str, Callable[[], LongItem]]] = {
     make.__name__: (family, make)
     for family, makers in {
-        "softmax": (softmax, softmax_columns), "reduce": (reduction, reduction_of_columns, reduction_by_definition),
+        "softmax": (softmax, softmax_columns), "unary": (tangent,), "binary": (remainder,), "pow": (power,),
+        "reduce": (reduction, reduction_of_columns, reduction_by_definition, reduction_of_nothing),
         "argreduce": (arg_reduction,), "cumulate": (cumulation,), "topk": (top,), "nonzero": (nonzero,),
         "unique": (unique,), "compress": (compression,), "nms": (suppression,), "onehot": (one_hot,),
         "batchnorm": (batch_normalization,), "normalize": (normalization,), "lrn": (response_normalization,),
@@ -323,7 +351,7 @@ LONG_ITEMS: dict[str, tuple[str, Callable[[], LongItem]]] = {
         "depthwise2d": (depthwise_convolution,), "pool2d": (pooling, wide_window), "poolnd": (powers,),
         "unpool": (unpooling,), "col2im": (blocks_to_image,), "elements": (gathered_elements,),
         "scatter_nd": (scattered_rows,), "pad": (padding,), "trilu": (triangle,), "recurrent": (recurrence,),
-        "attention": (attention,), "quant_range": (byte_range,), "fourier": (transform,),
+        "attention": (attention, attention_of_wide_heads), "quant_range": (byte_range,), "fourier": (transform,),
         "resize2d": (resized_rows,), "roi": (regions,), "grid_sample": (grid,),
     }.items()
     for make in makers

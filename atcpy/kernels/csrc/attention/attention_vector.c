@@ -222,7 +222,8 @@ static void attend_item(struct attend *a)
     const int64_t end = attention_keys(p, &a->it, a->it.rows - 1);
     for (int64_t first = 0, next; first < end; first = next) {
         next = attention_block_end(p, first, end);
-        if (atc_spend(&meter, a->it.rows * (next - first)))
+        /* Keys and values are packed, however few the rows are. */
+        if (atc_spend(&meter, (a->it.rows + (p->head + p->v_head) / 16) * (next - first)))
             return;
         attend_block(a, first, next - first);
     }

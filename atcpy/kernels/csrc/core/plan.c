@@ -238,6 +238,18 @@ const struct kernel_row *atc_choose_row(const struct kernel_row *rows, const str
     return NULL;
 }
 
+/* How long a task may take: as long as its family says, and no less than its items and what it
+ * writes take. Sums of nothing have no work, but fill their results.
+ */
+static int64_t longest_work(const struct atc_task *task, const struct atc_task_needs *needs)
+{
+    int64_t written = 0;
+    for (int i = 0; i < task->n_dst; i++)
+        written = atc_add(written, needs->extents[task->n_src + i]);
+    const int64_t least = atc_add(needs->cost.items, written / (int64_t)sizeof(uint64_t));
+    return needs->cost.work > least ? needs->cost.work : least;
+}
+
 static bool bind(struct atc_plan *plan, int64_t number, const struct kernel_row *rows,
                  const struct atc_limits *limits, enum atc_isa isa, const char *only,
                  struct atc_refusal *refusal)
@@ -284,8 +296,9 @@ static bool bind(struct atc_plan *plan, int64_t number, const struct kernel_row 
     bound->params = task->params;
     bound->items = needs.cost.items;
     bound->parallel = needs.cost.work >= PARALLEL_WORK;
-    if (needs.cost.work >= LONG_WORK) {
-        const int64_t slice = needs.cost.items / (needs.cost.work / SLICE_WORK);
+    const int64_t work = longest_work(task, &needs);
+    if (work >= LONG_WORK) {
+        const int64_t slice = needs.cost.items / (work / SLICE_WORK);
         bound->first_slice = slice < 1 ? 1 : slice;
     }
     if (needs.cost.scratch > plan->scratch_bytes)

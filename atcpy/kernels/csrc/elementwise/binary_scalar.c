@@ -1,8 +1,14 @@
 /* binary by its definition: the oracle of the other rows, and the path of any other CPU and type.
  */
+#include "core/pieces.h"
 #include "elementwise/binary.h"
 
 #include <math.h>
+
+/* The work of a remainder of floats as a meter counts it: up to some microseconds, where a number
+ * is divided by one that is far smaller.
+ */
+enum { REMAINDER_WORK = 64 };
 
 #define DEFINE_FLOAT_OPS(type, f)                                                                  \
     static type fmod_##type(type a, type b)                                                        \
@@ -54,7 +60,8 @@ DEFINE_FLOAT_OPS(double, )
         struct broadcast_walk at = broadcast_begin(&walk, args);                                   \
         const int64_t deal_cols = at.deal.cols;                                                    \
         struct plane plane;                                                                        \
-        while (broadcast_next(&at, &plane)) {                                                      \
+        struct atc_meter meter = {.args = args};                                                   \
+        while (broadcast_next(&at, &plane) && !atc_spend(&meter, plane.cols)) {                    \
             switch ((enum binary_op)p->op) {
 
 #define COMPARISONS                                                                                \
@@ -93,9 +100,9 @@ DEFINE_FLOAT_OPS(double, )
     case BINARY_PRELU:                                                                             \
         EACH(type, a < 0 ? a * b : a);                                                             \
     case BINARY_MOD:                                                                               \
-        EACH(type, mod_##type(a, b));                                                              \
+        EACH(type, atc_spend(&meter, REMAINDER_WORK) ? 0 : mod_##type(a, b));                                                              \
     case BINARY_FMOD:                                                                              \
-        EACH(type, fmod_##type(a, b));                                                             \
+        EACH(type, atc_spend(&meter, REMAINDER_WORK) ? 0 : fmod_##type(a, b));                                                             \
         COMPARISONS                                                                                \
         END_ROW
 

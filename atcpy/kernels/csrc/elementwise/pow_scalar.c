@@ -1,7 +1,10 @@
 /* pow by its definition, for every pair of types. */
+#include "core/pieces.h"
 #include "elementwise/pow.h"
 
 #include <math.h>
+
+enum { POWER_WORK = 16 }; /* of one, as a meter counts it */
 
 /* Below zero: 1 ÷ the positive power, truncated. */
 static uint64_t power(uint64_t base, uint64_t exponent, bool below_zero, struct atc_fault *fault)
@@ -48,10 +51,11 @@ static int64_t i64_of(double x)
     M(base, B, u64, uint64_t, WITH_WHOLE)
 
 #define DEFINE(base, B, exponent, E, POWER)                                                        \
-    static void base##_to_##exponent(const struct kernel_args *args, const struct plane *plane,    \
+    static void base##_to_##exponent(struct atc_meter *meter, const struct plane *plane,           \
                                      int64_t dst_stride)                                           \
     {                                                                                              \
-        for (int64_t r = 0; r < plane->rows; r++) {                                                \
+        const struct kernel_args *args = meter->args;                                              \
+        for (int64_t r = 0; r < plane->rows && !atc_spend(meter, plane->cols * POWER_WORK); r++) { \
             const B *a = (const B *)args->src[0] + plane->src[0] + r * plane->row_stride[0];       \
             const E *b = (const E *)args->src[1] + plane->src[1] + r * plane->row_stride[1];       \
             B *y = (B *)args->dst[0] + plane->dst + r * dst_stride;                                \
@@ -66,8 +70,8 @@ EACH_PAIR(DEFINE, i32, int32_t, IN_I32, IN_WHOLE)
 EACH_PAIR(DEFINE, i64, int64_t, IN_I64, IN_WHOLE)
 
 #define NAME(base, B, exponent, E, POWER) base##_to_##exponent,
-static void (*const powers[][POW_U64 + 1])(const struct kernel_args *args,
-                                           const struct plane *plane, int64_t dst_stride) = {
+static void (*const powers[][POW_U64 + 1])(struct atc_meter *meter, const struct plane *plane,
+                                           int64_t dst_stride) = {
     {EACH_PAIR(NAME, f32, , , )},
     {EACH_PAIR(NAME, f64, , , )},
     {EACH_PAIR(NAME, i32, , , )},
@@ -80,6 +84,7 @@ void pow_any_scalar(const struct kernel_args *args)
     const struct broadcast walk = pow_walk(p);
     struct broadcast_walk at = broadcast_begin(&walk, args);
     struct plane plane;
+    struct atc_meter meter = {.args = args};
     while (broadcast_next(&at, &plane))
-        powers[p->base][p->exponent](args, &plane, at.deal.cols);
+        powers[p->base][p->exponent](&meter, &plane, at.deal.cols);
 }

@@ -1,9 +1,15 @@
 /* unary by its definition, float32 computed in float64 and rounded once: the oracle of the other
  * rows, and the path of any other CPU and type.
  */
+#include "core/pieces.h"
 #include "elementwise/unary.h"
 
 #include <math.h>
+
+/* Elements of a run, and the work of one as a meter counts it: some functions take a hundred times
+ * longer than others, and for some numbers.
+ */
+enum { FUNCTION_RUN = 1024, FUNCTION_WORK = 16 };
 
 static double clip(double x, double low, double high)
 {
@@ -133,8 +139,11 @@ static double unary_value(enum unary_op op, double x, double alpha, double beta)
         type *y = args->dst[0];                                                                    \
         const enum unary_op op = (enum unary_op)p->op;                                             \
         const int64_t end = unary_end(p, args);                                                    \
-        for (int64_t i = args->begin * UNARY_CHUNK; i < end; i++)                                  \
-            y[i] = (type)unary_value(op, (double)x[i], p->alpha, p->beta);                         \
+        struct atc_meter meter = {.args = args};                                                   \
+        for (int64_t at = args->begin * UNARY_CHUNK;                                               \
+             at < end && !atc_spend(&meter, FUNCTION_RUN * FUNCTION_WORK); at += FUNCTION_RUN)     \
+            for (int64_t i = at; i < min_i64(at + FUNCTION_RUN, end); i++)                         \
+                y[i] = (type)unary_value(op, (double)x[i], p->alpha, p->beta);                     \
     }
 
 DEFINE_FLOAT(unary_f32_scalar, float)

@@ -134,18 +134,12 @@ static const char *check(const struct task_view *task)
     return gk_scratch(p) >= ATC_TOO_BIG ? "more locations are needed than there are" : NULL;
 }
 
-/* The work of an element is a quarter for what runs in vectors at once, one for functions. */
 static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 {
     (void)cpu;
     const struct graph_kernel_params *p = params;
-    int64_t quarters = 1;
-    for (int64_t i = 0; i < p->n_code; i++) {
-        const int op = gk_instruction(p->code[i]).op;
-        quarters += (op >= UNARY_POW && op < GK_BINARY) || op == GK_POW ? 4 : 1;
-    }
     return (struct kernel_cost){.items = gk_tiles(p),
-                                .work = atc_div(atc_mul(domain(p), quarters), 4),
+                                .work = atc_div(atc_mul(domain(p), gk_quarters(p)), 4),
                                 .scratch = gk_scratch(p)};
 }
 

@@ -73,6 +73,22 @@ bool gk_takes_rows(const struct graph_kernel_params *p)
     return false;
 }
 
+static int64_t quarters_of(int op)
+{
+    enum { OF_VECTORS = 1, OF_FUNCTION = 4, OF_REMAINDER = 64 };
+    if (op == GK_BINARY + BINARY_MOD || op == GK_BINARY + BINARY_FMOD)
+        return OF_REMAINDER;
+    return (op >= UNARY_POW && op < GK_BINARY) || op == GK_POW ? OF_FUNCTION : OF_VECTORS;
+}
+
+int64_t gk_quarters(const struct graph_kernel_params *p)
+{
+    int64_t quarters = 1;
+    for (int64_t i = 0; i < p->n_code; i++)
+        quarters += quarters_of(gk_instruction(p->code[i]).op);
+    return quarters;
+}
+
 static float float_of(int32_t bits)
 {
     float value;

@@ -71,6 +71,11 @@ int gk_register_type(int dtype);
 /* True if the program works on whole rows. */
 bool gk_takes_rows(const struct graph_kernel_params *p);
 
+/* The work of an element in quarters: one for what runs in vectors at once, four for functions, and
+ * the most for remainders, which take a loop.
+ */
+int64_t gk_quarters(const struct graph_kernel_params *p);
+
 /* Ops of float32 that follow one another, on a few vectors that stay in registers: a value at work
  * x, of which each link makes the next.
  */

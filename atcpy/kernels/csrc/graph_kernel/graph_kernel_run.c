@@ -1,9 +1,8 @@
 /* Runs the steps of graph_kernel's machine. While a tile is worked on, the memory of the next one
  * is fetched, some lines at a time: most programs are as fast as memory then.
  */
+#include "core/pieces.h"
 #include "graph_kernel/graph_kernel_machine.h"
-
-#include <string.h>
 
 enum {
     LINE = 64,   /* bytes that memory brings at once */
@@ -206,7 +205,9 @@ void gk_run(const struct kernel_args *args, const struct gk_routines *routines)
         if (m.source[s].is_filled && m.source[s].is_fixed)
             fill(&m, s, 0, min_i64(m.shape.rows_each, m.shape.rows));
     struct kernel_args call = {.cpu = args->cpu, .fault = args->fault, .begin = 0, .end = 1};
-    for (int64_t tile = args->begin; tile < args->end; tile++) {
+    struct atc_meter meter = {.args = args};
+    const int64_t tile_work = m.shape.max_elements * gk_quarters(m.p);
+    for (int64_t tile = args->begin; tile < args->end && !atc_spend(&meter, tile_work); tile++) {
         const int64_t n = place_tile(&m, tile);
         run_tile(&m, n, tile + 1 == args->end, &call);
     }
