@@ -24,6 +24,7 @@ class LongItem:
     constants: Sequence[int] = ()
     outputs: int = 1
     opset: int = 20
+    domain: str = ""
 
     def right(self) -> list[Array]:
         """The outputs by numpy."""
@@ -255,6 +256,96 @@ def blocks_to_image() -> LongItem:
     return LongItem("Col2Im", [x, counts(1, 2_000_008), counts(1, 9)], expected, {}, [1, 2])
 
 
+def moved_columns() -> LongItem:
+    x, offsets = ramp(1, 1, 1, 4_000_000), np.zeros((1, 2, 1, 4_000_000), np.float32)
+    return LongItem("DeformColumns", [x, offsets], lambda x, _: x[None], {"kernel_shape": (1, 1)})
+
+
+def deformable_convolution() -> LongItem:
+    """The operator that DeformColumns is part of."""
+    x, offsets = moved_columns().arrays
+    return LongItem("DeformConv", [x, np.ones((1, 1, 1, 1), "f4"), offsets], lambda x, *_: x, {}, [1], 1, 19)
+
+
+def depthwise_convolution_of_bytes() -> LongItem:
+    one, zero = np.array(1, np.float32), np.array(0, np.uint8)
+    x, w = np.ones((1, 16, 8, 150_000), np.uint8), np.ones((16, 1, 1, 9), np.uint8)
+    inputs: list[Array] = [x, one, zero, w, one, zero, one, zero]
+    attrs = {"group": 16, "pads": (0, 4, 0, 4)}
+
+    def expected(x: Array, *_: Array) -> Array:
+        y = np.full_like(x, 9)
+        for edge in range(4):
+            y[..., edge] = y[..., -1 - edge] = 5 + edge
+        return y
+
+    return LongItem("QLinearConv", inputs, expected, attrs, [1, 2, 3, 4, 5, 6, 7])
+
+
+def gathered_rows() -> LongItem:
+    return LongItem("Gather", [ramp(2, 15_000_000), counts(1, 0)], lambda x, i: x[i])
+
+
+def reversed_steps() -> LongItem:
+    return LongItem("ReverseSequence", [ramp(2, 1, 15_000_000), counts(2)], lambda x, _: x[::-1])
+
+
+def updated_cache() -> LongItem:
+    cache, update = np.zeros((1, 1, 2, 25_000_000), np.float32), ramp(1, 1, 1, 25_000_000)
+
+    def expected(cache: Array, update: Array, at: Array) -> Array:
+        return np.concatenate([cache[:, :, :1], update], axis=2)
+
+    return LongItem("TensorScatter", [cache, update, counts(1)], expected, {}, (), 1, 24)
+
+
+def draws() -> LongItem:
+    x, n = np.zeros((1, 1), np.float32), 2_000_000
+    return LongItem("Multinomial", [x], lambda x: np.zeros((1, n), np.int32), {"sample_size": n})
+
+
+def walks() -> LongItem:
+    """Down a tree of one leaf."""
+    nodes, x = np.zeros((1, 2), np.int64), np.zeros((3_000_000, 1), np.float32)
+    nodes.view(np.float32)[0, 0] = 2
+    return LongItem("Trees", [x, nodes, np.zeros(1, np.int32)], lambda x, *_: x + 2, {"depth": 1}, [1, 2])
+
+
+def tree_ensemble() -> LongItem:
+    """The operator that Trees is part of."""
+    tree = {f"nodes_{name}": (0,) for name in ("treeids", "nodeids", "featureids", "truenodeids", "falsenodeids")}
+    target = {f"target_{name}": (0,) for name in ("treeids", "nodeids", "ids")}
+    attrs = {
+        **tree,
+        **target,
+        "nodes_modes": ("LEAF",),
+        "nodes_values": (0.0,),
+        "target_weights": (2.0,),
+        "n_targets": 1,
+    }
+    x = np.zeros((3_000_000, 1), np.float32)
+    return LongItem("TreeEnsembleRegressor", [x], lambda x: x + 2, attrs, (), 1, 3, "ai.onnx.ml")
+
+
+def coupling() -> LongItem:
+    """Of classes that are equally likely, and so many that float computes without rounding."""
+    n = 4096
+    pairs = np.full((2, n * (n - 1) // 2), 0.5, np.float32)
+    return LongItem("PairwiseCoupling", [pairs], lambda _: np.full((2, n), 1 / n, "f4"), {"classes": n})
+
+
+def interpolated_row() -> LongItem:
+    x, scales = np.ones((1, 1, 3_000_000)), np.array([1, 1, 2], "f4")
+    none = np.zeros(0, np.float32)
+    return LongItem("Resize", [x, none, scales], lambda x, *_: x.repeat(2, 2), {"mode": "linear"}, [1, 2])
+
+
+def turned_pairs() -> LongItem:
+    x = ramp(1, 1, 1, 24_000_000)
+    angle = np.zeros((1, 1, x.size // 2), np.float32)
+    return LongItem("RotaryEmbedding", [x, angle + 1, angle], lambda x, *_: x, {}, (), 1, 23)
+
+
 def gathered_elements() -> LongItem:
     x = ramp(8_000_000)
     return LongItem("GatherElements", [x, np.arange(x.size)[::-1].copy()], lambda x, i: x[i])
@@ -353,7 +444,19 @@ LONG_ITEMS: dict[str, tuple[str, Callable[[], LongItem]]] = {
         "scatter_nd": (scattered_rows,), "pad": (padding,), "trilu": (triangle,), "recurrent": (recurrence,),
         "attention": (attention, attention_of_wide_heads), "quant_range": (byte_range,), "fourier": (transform,),
         "resize2d": (resized_rows,), "roi": (regions,), "grid_sample": (grid,),
+        "gather": (gathered_rows,), "reverse_sequence": (reversed_steps,), "tensor_scatter": (updated_cache,),
+        "multinomial": (draws,), "trees": (walks,), "pairwise_coupling": (coupling,), "interp": (interpolated_row,),
+        "deform_columns": (moved_columns,), "qdepthwise": (depthwise_convolution_of_bytes,),
+        "rotary": (turned_pairs,),
     }.items()
     for make in makers
 }  # fmt: skip
 """A family with what makes a node of it, by name."""
+
+IN_MODELS: dict[str, Callable[[], LongItem] | None] = {
+    "recurrence": lstm,
+    "walks": tree_ensemble,
+    "moved_columns": deformable_convolution,
+    "coupling": None,
+}
+"""What models have in place of nodes of operators that others are made of; None: nothing of one node."""
