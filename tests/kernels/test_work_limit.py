@@ -139,6 +139,20 @@ def test_a_task_without_elements_has_no_work() -> None:
     load_task("recurrent", RECURRENT | {"steps": MANY}, [empty(0), empty(0), *[None] * 5], empty(0))
 
 
+@pytest.mark.parametrize("sampling", [0, 1])
+def test_cells_that_each_look_at_all_columns_are_work(sampling: int) -> None:
+    """A region of one pixel's height, which is cut into many cells."""
+
+    def pool(side: int) -> None:
+        params: Params = {"n": 1, "c": 1, "h": 1, "w": side, "count": 1, "oh": side, "ow": 1, "scale": 1.0}
+        region = np.array([0, 0, 0, side, 0], np.float32)
+        load_task("roi", params | {"kind": "max", "sampling": sampling}, [empty(side), region], empty(side))
+
+    pool(2**10)
+    with pytest.raises(_kernels.Refused, match="more work than its operands can ask for"):
+        pool(2**22)
+
+
 @pytest.mark.parametrize("sw", [2**10, 2**30])
 def test_scratch_is_bounded_by_the_operands(sw: int) -> None:
     srcs: Sequence[Array] = [empty(2), empty(16)]

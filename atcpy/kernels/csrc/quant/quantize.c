@@ -67,8 +67,10 @@ static const char *check_dequantize(const struct task_view *task)
 static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 {
     (void)cpu;
-    return (struct kernel_cost){.items = ceil_div(elements(params), QUANT_CHUNK),
-                                .work = elements(params) / 2};
+    const struct quantize_params *p = params;
+    const int64_t runs = elements(p) == 0 ? 0 : p->outer * p->axis; /* each is a call */
+    return (struct kernel_cost){.items = ceil_div(elements(p), QUANT_CHUNK),
+                                .work = elements(p) / 2 + 8 * runs};
 }
 
 DEFINE_FAMILY(quantize, QUANTIZE_FIELDS, .check = check_quantize, .cost = cost);

@@ -52,18 +52,22 @@ static const char *check(const struct task_view *task)
     return NULL;
 }
 
-/* An item is one channel of one region. */
-/* An item is a plane of results. */
-/* A cell has `sampling`² points, or as many as its sides ask for: all of them together then are not
- * more than four for each pixel of the image.
+/* What the cells of a region look at along a dim: two points or pixels for each pixel of the image,
+ * and two more for each cell, as it may begin and end within one.
  */
+static int64_t looked_at(int64_t size, int64_t cells)
+{
+    return 2 * (size + 2 + cells);
+}
+
+/* An item is a plane of results. A cell has `sampling`² points, or as many as its sides ask for. */
 static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 {
     (void)cpu;
     const struct roi_params *p = params;
-    const int64_t cells = atc_mul(p->oh, p->ow), pixels = atc_mul(p->h + 2, p->w + 2);
-    const int64_t fixed = atc_mul(cells, p->sampling * p->sampling);
-    const int64_t points = p->sampling > 0 ? fixed : atc_add(cells, atc_mul(pixels, 4));
+    const bool is_fixed = p->kind != ROI_MAX && p->sampling > 0;
+    const int64_t points = is_fixed ? atc_mul(atc_mul(p->oh, p->ow), p->sampling * p->sampling)
+                                    : atc_mul(looked_at(p->h, p->oh), looked_at(p->w, p->ow));
     return (struct kernel_cost){.items = p->count * p->c,
                                 .work = atc_mul(atc_mul(p->count, p->c), atc_mul(points, 8))};
 }
