@@ -40,3 +40,18 @@ def test_an_arena_that_is_read_before_it_is_written_has_zeros(nbytes: int) -> No
 def test_memory_for_results_has_zeros(nbytes: int) -> None:
     leave_in_memory(nbytes)
     assert not BufferPool(DType.UINT8, (nbytes,)).take().any()
+
+
+def test_a_plan_that_was_refused_or_never_loaded_runs_nothing() -> None:
+    def check(plan: _kernels.Plan) -> None:
+        for call in (plan.rows, plan.scratch_bytes, plan.run_bytes, lambda: plan.start([], [])):
+            with pytest.raises(RuntimeError, match="not loaded"):
+                call()
+
+    plan = _kernels.Plan.__new__(_kernels.Plan)
+    check(plan)
+    with pytest.raises(_kernels.Refused, match="no task writes output 0"):
+        _kernels.Plan.__init__(plan, b"", None, 0, [], [4], 1)
+    check(plan)
+    with pytest.raises(RuntimeError, match="loaded once"):
+        _kernels.Plan.__init__(plan, b"", None, 0, [], [], 1)

@@ -162,7 +162,7 @@ static int plan_init(PyObject *object, PyObject *args, PyObject *kwargs)
     long long arena_bytes;
     int threads;
     const char *isa_name = NULL, *only = NULL;
-    if (self->plan != NULL) {
+    if (self->sizes != NULL) { /* even if it was refused */
         PyErr_SetString(PyExc_RuntimeError, "a plan is loaded once");
         return -1;
     }
@@ -199,12 +199,15 @@ static int plan_init(PyObject *object, PyObject *args, PyObject *kwargs)
                                       .input_bytes = self->sizes,
                                       .output_bytes = self->sizes + n_inputs};
     struct atc_refusal refusal;
-    self->plan = atc_plan_load(records.buf, (size_t)records.len, self->weights.buf, NULL, &limits,
-                               threads, (enum atc_isa)isa, only, &refusal);
-    if (self->plan == NULL || !atc_plan_writes_outputs(self->plan, limits.output_bytes, &refusal)) {
+    struct atc_plan *plan = atc_plan_load(records.buf, (size_t)records.len, self->weights.buf, NULL,
+                                          &limits, threads, (enum atc_isa)isa, only, &refusal);
+    if (plan == NULL || !atc_plan_writes_outputs(plan, limits.output_bytes, &refusal)) {
         set_refused(&refusal);
+        if (plan != NULL)
+            atc_plan_free(plan);
         goto done;
     }
+    self->plan = plan;
     if (other != Py_None) {
         self->plan->arenas = ((struct plan_object *)other)->plan->arenas;
         self->owner = Py_NewRef(other);
@@ -229,16 +232,28 @@ static void plan_dealloc(PyObject *object)
     Py_DECREF(type);
 }
 
+/* What a Plan has loaded, or NULL with an exception. */
+static struct atc_plan *loaded_plan(PyObject *object)
+{
+    struct atc_plan *plan = ((struct plan_object *)object)->plan;
+    if (plan == NULL)
+        PyErr_SetString(PyExc_RuntimeError, "the plan is not loaded");
+    return plan;
+}
+
 static PyObject *plan_scratch_bytes(PyObject *object, PyObject *unused)
 {
     (void)unused;
-    return PyLong_FromLongLong(((struct plan_object *)object)->plan->scratch_bytes);
+    const struct atc_plan *plan = loaded_plan(object);
+    return plan == NULL ? NULL : PyLong_FromLongLong(plan->scratch_bytes);
 }
 
 static PyObject *plan_run_bytes(PyObject *object, PyObject *unused)
 {
     (void)unused;
-    const struct atc_plan *plan = ((struct plan_object *)object)->plan;
+    const struct atc_plan *plan = loaded_plan(object);
+    if (plan == NULL)
+        return NULL;
     return PyLong_FromLongLong(
         atc_add(plan->arena_bytes, atc_mul(plan->scratch_bytes, plan->threads)));
 }
@@ -246,7 +261,9 @@ static PyObject *plan_run_bytes(PyObject *object, PyObject *unused)
 static PyObject *plan_rows(PyObject *object, PyObject *unused)
 {
     (void)unused;
-    const struct atc_plan *plan = ((struct plan_object *)object)->plan;
+    const struct atc_plan *plan = loaded_plan(object);
+    if (plan == NULL)
+        return NULL;
     PyObject *rows = PyList_New(plan->n_tasks);
     for (int64_t i = 0; rows != NULL && i < plan->n_tasks; i++) {
         const struct kernel_row *row = plan->tasks[i].row;
@@ -466,9 +483,10 @@ static int bind_buffers(struct run_object *run, PyObject *list, const int64_t *s
 static PyObject *plan_start(PyObject *object, PyObject *args)
 {
     struct plan_object *self = (struct plan_object *)object;
-    struct atc_plan *plan = self->plan;
+    struct atc_plan *plan = loaded_plan(object);
     PyObject *inputs, *outputs;
-    if (!PyArg_ParseTuple(args, "O!O!", &PyList_Type, &inputs, &PyList_Type, &outputs))
+    if (plan == NULL ||
+        !PyArg_ParseTuple(args, "O!O!", &PyList_Type, &inputs, &PyList_Type, &outputs))
         return NULL;
     if (PyList_GET_SIZE(inputs) != plan->n_inputs || PyList_GET_SIZE(outputs) != plan->n_outputs) {
         PyErr_SetString(PyExc_ValueError, "wrong number of inputs or outputs");
