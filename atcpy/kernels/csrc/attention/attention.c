@@ -173,12 +173,14 @@ static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 {
     (void)cpu;
     const struct attention_params *p = params;
+    enum { ITEM_WORK = 256 }; /* panels are filled with zeros, however few keys there are */
     const int64_t scores = atc_mul(atc_mul(p->batch * p->heads, p->q_len), p->kv_len);
+    const int64_t items = p->batch * item_heads(p).heads * chunks(p);
     const struct attention_scratch s = attention_scratch(params);
-    return (struct kernel_cost){.items = p->batch * item_heads(p).heads * chunks(p),
-                                .work = atc_mul(scores, 4 + (p->head + p->v_head) / 16),
-                                .scratch = (s.q + s.scores + s.k + s.v + s.tokens + s.wide) *
-                                           (int64_t)sizeof(float)};
+    return (struct kernel_cost){
+        .items = items,
+        .work = atc_add(atc_mul(scores, 4 + (p->head + p->v_head) / 16), atc_mul(items, ITEM_WORK)),
+        .scratch = (s.q + s.scores + s.k + s.v + s.tokens + s.wide) * (int64_t)sizeof(float)};
 }
 
 /* Elements from one batch to the next, from head to head and from row to row; where the first is.

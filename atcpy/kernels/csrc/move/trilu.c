@@ -46,7 +46,7 @@ static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
     const struct trilu_params *p = params;
     return (struct kernel_cost){
         .items = p->cols == 0 ? 0 : ceil_div(p->matrices * p->rows, trilu_rows_per_item(p)),
-        .work = atc_mul(atc_mul(p->matrices, p->rows), atc_mul(p->cols, p->item)) / 8};
+        .work = atc_mul(atc_mul(p->matrices, p->rows), atc_mul(p->cols, p->item) / 8 + 4)};
 }
 
 DEFINE_FAMILY(trilu, TRILU_FIELDS, .check = check, .cost = cost, .inplace = 1u << TRILU_X);

@@ -34,8 +34,11 @@ static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 {
     (void)cpu;
     const struct batchnorm_params *p = params;
-    return (struct kernel_cost){.items = p->n * ceil_div(p->c, p->c0),
-                                .work = atc_mul(p->n * p->c, p->pixels)};
+    enum { PLANE_WORK = 32 }; /* of roots and quotients */
+    const int64_t planes = p->n * ceil_div(p->c, p->c0);
+    return (struct kernel_cost){
+        .items = planes,
+        .work = atc_add(atc_mul(p->n * p->c, p->pixels), atc_mul(planes, PLANE_WORK))};
 }
 
 DEFINE_FAMILY(batchnorm, BATCHNORM_FIELDS, .check = check, .cost = cost, .inplace = 1);

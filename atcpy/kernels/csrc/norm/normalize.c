@@ -61,9 +61,10 @@ static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 {
     (void)cpu;
     const struct normalize_params *p = params;
-    const int64_t elements = p->rows * p->n;
+    enum { ROW_WORK = 32 }; /* of a root and some quotients */
+    const int64_t elements = atc_mul(p->rows, p->lines[0] != 0 ? 2 * p->n : p->n);
     return (struct kernel_cost){.items = p->rows,
-                                .work = p->lines[0] != 0 ? atc_mul(elements, 2) : elements};
+                                .work = atc_add(elements, atc_mul(p->rows, ROW_WORK))};
 }
 
 DEFINE_FAMILY(normalize, NORMALIZE_FIELDS, .check = check, .cost = cost, .inplace = 1);

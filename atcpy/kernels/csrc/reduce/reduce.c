@@ -62,9 +62,12 @@ static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 {
     (void)cpu;
     const struct reduce_params *p = params;
+    enum { RUN_WORK = 8 }; /* of adding up what the innermost dim gave, in double */
+    const int64_t runs = p->reduced[0] * p->reduced[1] * p->reduced[2];
     return (struct kernel_cost){
         .items = reduce_product(p->kept) * ceil_div(p->inner, REDUCE_COLUMNS),
-        .work = atc_mul(reduce_product(p->kept) * p->inner, reduce_product(p->reduced))};
+        .work = atc_mul(reduce_product(p->kept) * p->inner,
+                        atc_add(reduce_product(p->reduced), atc_mul(runs, RUN_WORK)))};
 }
 
 /* Products would leave float's range for other inputs than the definition's; logs of exponentials
