@@ -311,6 +311,16 @@ def walks() -> LongItem:
     return LongItem("Trees", [x, nodes, np.zeros(1, np.int32)], lambda x, *_: x + 2, {"depth": 1}, [1, 2])
 
 
+def wide_leaf() -> LongItem:
+    """Of so many entries; their sum is a whole number that float holds."""
+    n = 12_000_000
+    nodes = np.zeros((1, 2), np.int64)
+    leaf = [np.array([0, n], np.int32), np.zeros(n, np.int32), np.ones(n, np.float32)]
+    arrays: list[Array] = [np.zeros((1, 1), np.float32), nodes, np.zeros(1, np.int32), *leaf]
+    attrs = {"depth": 1, "max_entries": n}
+    return LongItem("Trees", arrays, lambda *_: np.full((1, 1), n, "f4"), attrs, [1, 2, 3, 4, 5])
+
+
 def tree_ensemble() -> LongItem:
     """The operator that Trees is part of."""
     tree = {f"nodes_{name}": (0,) for name in ("treeids", "nodeids", "featureids", "truenodeids", "falsenodeids")}
@@ -445,9 +455,9 @@ LONG_ITEMS: dict[str, tuple[str, Callable[[], LongItem]]] = {
         "attention": (attention, attention_of_wide_heads), "quant_range": (byte_range,), "fourier": (transform,),
         "resize2d": (resized_rows,), "roi": (regions,), "grid_sample": (grid,),
         "gather": (gathered_rows,), "reverse_sequence": (reversed_steps,), "tensor_scatter": (updated_cache,),
-        "multinomial": (draws,), "trees": (walks,), "pairwise_coupling": (coupling,), "interp": (interpolated_row,),
-        "deform_columns": (moved_columns,), "qdepthwise": (depthwise_convolution_of_bytes,),
-        "rotary": (turned_pairs,),
+        "multinomial": (draws,), "trees": (walks, wide_leaf), "pairwise_coupling": (coupling,),
+        "interp": (interpolated_row,), "deform_columns": (moved_columns,), "rotary": (turned_pairs,),
+        "qdepthwise": (depthwise_convolution_of_bytes,),
     }.items()
     for make in makers
 }  # fmt: skip
@@ -457,6 +467,7 @@ IN_MODELS: dict[str, Callable[[], LongItem] | None] = {
     "recurrence": lstm,
     "walks": tree_ensemble,
     "moved_columns": deformable_convolution,
+    "wide_leaf": None,
     "coupling": None,
 }
 """What models have in place of nodes of operators that others are made of; None: nothing of one node."""

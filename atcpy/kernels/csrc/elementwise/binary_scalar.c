@@ -61,7 +61,8 @@ DEFINE_FLOAT_OPS(double, )
         const int64_t deal_cols = at.deal.cols;                                                    \
         struct plane plane;                                                                        \
         struct atc_meter meter = {.args = args};                                                   \
-        while (broadcast_next(&at, &plane) && !atc_spend(&meter, plane.cols)) {                    \
+        (void)meter; /* of remainders of floats */                                                 \
+        while (broadcast_next(&at, &plane)) {                                                      \
             switch ((enum binary_op)p->op) {
 
 #define COMPARISONS                                                                                \

@@ -48,6 +48,15 @@ static inline T OF(combine)(int64_t aggregate, T total, T weight)
     }
 }
 
+static inline void OF(add_entries)(const struct kernel_args *args, int64_t begin, int64_t end, T *y)
+{
+    const struct trees_params *p = args->params;
+    const int32_t *targets = args->src[TREES_TARGETS];
+    const T *weights = args->src[TREES_WEIGHTS];
+    for (int64_t i = begin; i < end; i++)
+        y[targets[i]] = OF(combine)(p->aggregate, y[targets[i]], weights[i]);
+}
+
 /* Adds what one walk has arrived at to a row of targets. */
 static inline void OF(collect)(const struct kernel_args *args, uint32_t node, T *y)
 {
@@ -59,11 +68,14 @@ static inline void OF(collect)(const struct kernel_args *args, uint32_t node, T 
     }
     if (leaf->child[0] != node || leaf->child[1] != node)
         return; /* no leaf: its depth is not what the record says */
-    const int32_t *starts = args->src[TREES_STARTS], *targets = args->src[TREES_TARGETS];
-    const T *weights = args->src[TREES_WEIGHTS];
-    const int64_t number = OF(leaf)(leaf);
-    for (int32_t i = starts[number]; i < starts[number + 1]; i++)
-        y[targets[i]] = OF(combine)(p->aggregate, y[targets[i]], weights[i]);
+    const int32_t *starts = args->src[TREES_STARTS];
+    const int64_t number = OF(leaf)(leaf), first = starts[number], last = starts[number + 1];
+    if (last - first <= ATC_PIECE) {
+        OF(add_entries)(args, first, last, y);
+        return;
+    }
+    for (struct atc_piece piece = {first, first}; atc_next_piece(args, &piece, last);)
+        OF(add_entries)(args, piece.begin, piece.end, y);
 }
 
 /* LANES rows at x through each tree. */
