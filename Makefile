@@ -29,7 +29,7 @@ SUFFIX  = $(shell $(PY) -c 'import sysconfig; print(sysconfig.get_config_var("EX
 export PYTHONPATH := $(CURDIR)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv build fmt fmt-check lint type test test-all test-shuffled mutants golden conformance levels e2e bench models demo docs proto asan tsan fuzz fuzz-kernels planted fuzz-graphs fuzz-passes fuzz-tensorflow fuzz-short gate gate-share isas dist python313 ci clean
+.PHONY: help venv build fmt fmt-check lint type test test-all test-shuffled mutants golden conformance levels e2e bench models demo docs proto asan tsan fuzz fuzz-kernels planted fuzz-graphs fuzz-passes fuzz-tensorflow fuzz-short gate gate-share isas dist reproducible python313 ci clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
@@ -179,18 +179,19 @@ isas: build ## whole models on the kernels of AVX2, and on the scalar ones
 
 DIST := build/dist
 dist: $(STAMP) ## the sdist, the wheels of atcpy and of its runtime made from it, each tried in an environment of its own
-	rm -rf $(DIST) && mkdir -p $(DIST)
-	PATH="$(abspath $(BIN)):$$PATH" $(PY) -c 'import mesonpy; mesonpy.build_sdist("$(DIST)")'
-	PATH="$(abspath $(BIN)):$$PATH" $(PY) -m pip wheel --quiet --no-index --no-deps --no-build-isolation $(DIST_ARGS) -w $(DIST) $(DIST)/*.tar.gz
+	rm -rf $(DIST)
+	$(PY) packaging/wheels.py $(DIST) $(DIST_ARGS)
 	$(PY) -m venv $(DIST)/venv
 	$(DIST)/venv/bin/python -m pip install --quiet --no-index --no-deps $(DIST)/atcpy-*.whl
 	$(PY) -c 'import sysconfig; print(sysconfig.get_path("purelib"))' > $$(echo $(DIST)/venv/lib/python*/site-packages)/dependencies.pth
 	unset PYTHONPATH; cd $(DIST) && venv/bin/atcpy convert --model ../../models/digits/digits.onnx -o digits -q && venv/bin/atcpy verify digits.om --against ../../models/digits/digits.onnx
-	$(PY) packaging/runtime_wheel.py make $(DIST)
 	$(PY) -m venv $(DIST)/runtime
 	$(DIST)/runtime/bin/python -m pip install --quiet --no-index --no-deps $(DIST)/atcpy_runtime-*.whl
 	$(PY) packaging/runtime_wheel.py link $(DIST)/atcpy_runtime-*.whl $(DIST)/runtime/lib/python*/site-packages
 	unset PYTHONPATH; cd $(DIST) && venv/bin/atcpy run digits.om --fill ones --npz_out ones.npz -q && runtime/bin/python ../../packaging/try_runtime.py digits.om ones.npz
+
+reproducible: $(STAMP) ## build sdist and wheels of the commit twice, in different folders and environments: they must be equal
+	$(PY) packaging/reproducible.py build
 
 python313: ## the quick tests on Python 3.13, where it is
 	@if python3.13 -c '' 2>/dev/null; then $(MAKE) test PYTHON=python3.13 VENV=.venv313 BUILD=build/python313; else echo "there is no python3.13 here: not tested"; fi

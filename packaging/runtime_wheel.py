@@ -15,7 +15,7 @@ import sys
 from collections.abc import Iterable
 from importlib.metadata import Distribution, distribution
 from pathlib import Path
-from zipfile import ZIP_DEFLATED, ZipFile
+from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 NAME = "atcpy_runtime"
 # `tests/test_layers.py` proves that these import nothing else of atcpy, and only these packages.
@@ -27,6 +27,7 @@ PARTS = frozenset(
 )
 LEFT_OUT = frozenset({"atcpy/om/writer.py"})
 DEPENDENCIES = frozenset({"ml_dtypes", "numpy", "protobuf", "xxhash"})
+_FILE = 0o100644 << 16  # an ordinary file that all may read
 _SUMMARY = "Run packages of atcpy: the runtime without the compiler"
 
 
@@ -34,6 +35,7 @@ def make_wheel(source: Path) -> Path:
     """Write the wheel of the runtime beside that of atcpy."""
     with ZipFile(source) as whole:
         files = {name: whole.read(name) for name in sorted(whole.namelist()) if not name.endswith("/")}
+        infos = {info.filename: info for info in whole.infolist()}
     stem = "-".join(source.name.split("-")[:2])
     version = stem.partition("-")[2]
     info = f"{NAME}-{version}.dist-info"
@@ -45,9 +47,13 @@ def make_wheel(source: Path) -> Path:
             kept[name.replace(f"{stem}.dist-info", info)] = raw
     kept[f"{info}/RECORD"] = "".join([*map(_record, kept, kept.values()), f"{info}/RECORD,,\n"]).encode()
     target = source.with_name(source.name.replace(stem, f"{NAME}-{version}", 1))
+    date = infos[f"{stem}.dist-info/WHEEL"].date_time  # the clock would make each build another
     with ZipFile(target, "w", ZIP_DEFLATED) as wheel:
         for name, raw in kept.items():
-            wheel.writestr(name, raw)
+            info = ZipInfo(name, date)
+            info.compress_type = ZIP_DEFLATED
+            info.external_attr = infos[name].external_attr if name in infos else _FILE
+            wheel.writestr(info, raw)
     return target
 
 
