@@ -112,7 +112,7 @@ def build_as(builder: Builder, commit: str, folder: Path) -> Path:
     subprocess.run(
         [sys.executable, "packaging/wheels.py", "build/dist"],
         cwd=clone,
-        env=os.environ | {"TMPDIR": str(temporary), "HOME": str(temporary)} | builder.variables,
+        env=os.environ | {"TMPDIR": str(temporary), "HOME": str(temporary), **builder.variables},
         umask=builder.umask,
         preexec_fn=lambda: os.sched_setaffinity(0, processors),
         check=True,

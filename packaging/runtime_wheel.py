@@ -12,10 +12,12 @@ import base64
 import hashlib
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from importlib.metadata import Distribution, distribution
 from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
+
+from sbom import bill_of_materials
 
 NAME = "atcpy_runtime"
 # `tests/test_layers.py` proves that these import nothing else of atcpy, and only these packages.
@@ -45,15 +47,16 @@ def make_wheel(source: Path) -> Path:
     for name, raw in files.items():
         if name.startswith(f"{stem}.dist-info/licenses/"):
             kept[name.replace(f"{stem}.dist-info", info)] = raw
+    kept[f"{info}/sboms/{NAME.replace('_', '-')}.cdx.json"] = _bill(kept, f"{info}/METADATA").encode()
     kept[f"{info}/RECORD"] = "".join([*map(_record, kept, kept.values()), f"{info}/RECORD,,\n"]).encode()
     target = source.with_name(source.name.replace(stem, f"{NAME}-{version}", 1))
     date = infos[f"{stem}.dist-info/WHEEL"].date_time  # the clock would make each build another
     with ZipFile(target, "w", ZIP_DEFLATED) as wheel:
         for name, raw in kept.items():
-            info = ZipInfo(name, date)
-            info.compress_type = ZIP_DEFLATED
-            info.external_attr = infos[name].external_attr if name in infos else _FILE
-            wheel.writestr(info, raw)
+            member = ZipInfo(name, date)
+            member.compress_type = ZIP_DEFLATED
+            member.external_attr = infos[name].external_attr if name in infos else _FILE
+            wheel.writestr(member, raw)
     return target
 
 
@@ -70,6 +73,15 @@ def _metadata(whole: str) -> str:
     requirements = [line for line in head if line.startswith("Requires-Dist:") and "extra ==" not in line]
     kept += [line for line in requirements if _name(line.partition(": ")[2]) in DEPENDENCIES]
     return "\n".join([kept[0], f"Name: {NAME.replace('_', '-')}", f"Summary: {_SUMMARY}", *kept[1:], ""])
+
+
+def _bill(kept: Mapping[str, bytes], metadata: str) -> str:
+    """The bill of materials of the wheel, from its metadata."""
+    lines = [line.partition(": ") for line in kept[metadata].decode().splitlines()]
+    fields = {key: value for key, _, value in lines}
+    project = {key.lower(): fields[key] for key in ("Name", "Version")}
+    project |= {"license": fields["License-Expression"], "description": fields["Summary"]}
+    return bill_of_materials(project, [value for key, _, value in lines if key == "Requires-Dist"], (), kept)
 
 
 def _name(requirement: str) -> str:
