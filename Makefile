@@ -29,19 +29,26 @@ SUFFIX  = $(shell $(PY) -c 'import sysconfig; print(sysconfig.get_config_var("EX
 export PYTHONPATH := $(CURDIR)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv build fmt fmt-check lint type test test-all test-shuffled mutants golden conformance levels e2e bench models demo docs proto asan tsan fuzz fuzz-kernels planted fuzz-graphs fuzz-passes fuzz-tensorflow fuzz-short gate gate-share isas dist reproducible python313 ci clean
+.PHONY: help venv lock build fmt fmt-check lint type test test-all test-shuffled mutants golden conformance levels e2e bench models demo docs proto asan tsan fuzz fuzz-kernels planted fuzz-graphs fuzz-passes fuzz-tensorflow fuzz-short gate gate-share isas dist reproducible python313 ci clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
 
-venv: $(STAMP) ## make .venv with everything that development needs
+venv: $(STAMP) ## make .venv with everything that development needs; LOCK= takes the newest versions, unchecked
 
-$(STAMP): pyproject.toml
+# Files of other bytes than the lock says are refused. An index may lack a version: LOCK= installs what pyproject.toml asks for.
+LOCK ?= packaging/lock.txt
+$(STAMP): pyproject.toml $(LOCK)
 	@PYTHON=$(PYTHON) .ci/preflight
 	test -x $(PY) || $(PYTHON) -m venv $(VENV)
 	@$(PY) -c 'import tomllib; p = tomllib.load(open("pyproject.toml", "rb"))["project"]; print("\n".join(p["dependencies"] + p["optional-dependencies"]["dev"]))' > $(VENV)/requirements.txt
-	$(PY) -m pip install --quiet --disable-pip-version-check -r $(VENV)/requirements.txt
+	$(PY) -m pip install --quiet --disable-pip-version-check $(if $(LOCK),--require-hashes -r $(LOCK),-r $(VENV)/requirements.txt)
 	@touch $@
+
+lock: ## write packaging/lock.txt: a version of each package that development needs, with the hashes of all its files; LOCK_ARGS=--upgrade
+	test -x build/lock/bin/python || $(PYTHON) -m venv build/lock
+	build/lock/bin/python -m pip install --quiet --disable-pip-version-check uv==0.13.9
+	build/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --extra dev --generate-hashes --custom-compile-command "make lock" $(LOCK_ARGS) pyproject.toml -o packaging/lock.txt
 
 $(BUILD)/build.ninja: | $(STAMP)
 	$(MESON) setup $(BUILD) -Ddriver=fuzz -Dwerror=true
