@@ -144,9 +144,9 @@ def text_to_tensor(text: str) -> Tensor:
     items = json.loads(elements)
     if not isinstance(items, list) or not all(isinstance(dim, int) and dim >= 0 for dim in shape):
         raise ValueError("not the text of a tensor")
-    if dtype in (DType.COMPLEX64, DType.COMPLEX128):
-        items = [complex(*item) for item in items]
     try:
+        if dtype in (DType.COMPLEX64, DType.COMPLEX128):
+            items = [complex(*item) for item in items]
         return Tensor.of(np.array(items, dtype.numpy).reshape(shape), dtype)
     except (TypeError, OverflowError) as error:
         raise ValueError(f"not the text of a tensor: {error}") from error
