@@ -29,7 +29,7 @@ SUFFIX  = $(shell $(PY) -c 'import sysconfig; print(sysconfig.get_config_var("EX
 export PYTHONPATH := $(CURDIR)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv lock build fmt fmt-check lint type test test-all test-shuffled mutants golden conformance levels e2e bench models demo docs proto asan tsan fuzz fuzz-kernels planted fuzz-graphs fuzz-passes fuzz-tensorflow fuzz-short gate gate-share isas dist reproducible python313 ci clean
+.PHONY: help venv lock build fmt fmt-check lint type test test-all test-shuffled mutants golden conformance levels e2e bench models demo docs proto asan tsan fuzz fuzz-kernels planted fuzz-graphs fuzz-passes fuzz-tensorflow fuzz-short gate gate-share coverage-python isas dist reproducible python313 ci clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
@@ -180,6 +180,13 @@ gate: build ## the figures of a release, one after the other, and the table of d
 
 gate-share: build ## a share of each figure, with fixed seeds
 	$(PY) -m tests.gate --share
+
+# What reads and writes packages, and the files that models name; [tool.coverage] of pyproject.toml lists the modules.
+COVERED_TESTS := tests/test_files.py tests/om tests/parsers/test_files.py tests/parsers/onnx/test_external.py
+coverage-python: build ## fail where a branch of the modules that read and write packages, or open what a model names, is not tested
+	@mkdir -p build/coverage
+	$(BIN)/coverage run -m pytest --quiet --hypothesis-seed=0 -m "not slow" $(COVERED_TESTS)
+	$(BIN)/coverage report
 
 isas: build ## whole models on the kernels of AVX2, and on the scalar ones
 	for isa in avx2 scalar; do ATCPY_ISA=$$isa $(PYTEST) -m "not slow" tests/e2e/test_real_models.py tests/e2e/test_own_models.py || exit 1; done

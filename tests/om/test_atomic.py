@@ -259,3 +259,44 @@ def test_a_process_that_ends_without_unwinding_removes_its_temporary_file(tmp_pa
         atomic.atomic_write(target, buffers())
     assert len(seen[0]) == 2 and seen[1] == ["m.om"]
     assert target.read_bytes() == b"old"
+
+
+def test_a_temporary_file_of_another_user_is_kept(target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    theirs = target.parent / ".m.om.999999999-0.tmp"
+    theirs.write_bytes(b"being written")
+
+    def refuse(pid: int, signal: int) -> None:
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    monkeypatch.setattr(os, "kill", refuse)
+    atomic_write(target, NEW)
+    assert theirs.read_bytes() == b"being written"
+
+
+def test_a_file_is_moved_over_another(target: Path) -> None:
+    made = target.with_name("made.om")
+    atomic_write(made, NEW)
+    atomic.move(made, target)
+    assert files(target.parent) == {"m.om": NEW_BYTES}
+
+
+def test_a_directory_is_made_with_those_above_it(tmp_path: Path) -> None:
+    for _ in range(2):
+        atomic.make_directory(tmp_path / "a" / "b")
+    assert (tmp_path / "a" / "b").is_dir()
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda target: atomic.move(target, target.parent / "no folder" / "m.om"),
+        lambda target: atomic.move(target.with_name("missing"), target),
+        lambda target: atomic.make_directory(target / "below a file"),
+    ],
+    ids=["move into no folder", "move of nothing", "directory below a file"],
+)
+def test_what_cannot_be_moved_or_made_is_a_usage_error(act: Callable[[Path], None], target: Path) -> None:
+    with pytest.raises(UsageError) as caught:
+        act(target)
+    assert caught.value.code == "E13004"
+    assert files(target.parent) == {"m.om": OLD}

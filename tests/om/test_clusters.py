@@ -149,3 +149,72 @@ def test_a_changed_list_is_refused_or_harmless(
         for a, b in zip(found, expected, strict=True):
             assert a.dtype == b.dtype
     assert refused > min_refused
+
+
+# One cluster of one plan, whose state is its first input: variables 0 to 2 are inputs, 3 and 4 what the plan computes.
+LISTED: dict[str, Any] = {
+    "graph": 0, "step": 0, "whole": True,
+    "inputs": [["x", "FLOAT32", [-1, 4]], ["n", "INT64", [1]], ["small", "INT4", [1]]],
+    "variants": [
+        {
+            "plans": [
+                {
+                    "symbols": [["b", 0, 0, False], ["e", 1, 0, True]], "inputs": [0, 1],
+                    "outputs": [["y", "FLOAT32", [-1, 4]], ["c", "INT64", [1]]], "counted": [[0, 1, [0]]],
+                }
+            ],
+            "outputs": [3], "condition": 1,
+        }
+    ],
+    "states": [[0, 0, 0, 1]],
+}  # fmt: skip
+VARIANT = ("variants", 0)
+PLAN = (*VARIANT, "plans", 0)
+
+
+def decoded(change: tuple[tuple[Any, ...], Any] | None = None, programs: int = 1) -> list[object]:
+    document = [copy.deepcopy(LISTED)]
+    if change is not None:
+        *path, last = change[0]
+        item: Any = document[0]
+        for key in path:
+            item = item[key]
+        item[last] = change[1]
+    return clusters.encode(clusters.decode(json.dumps(document), [((), b"program")] * programs, 1))  # type: ignore[arg-type]
+
+
+def test_a_list_that_fits() -> None:
+    assert decoded() == [LISTED]
+    assert decoded((("whole",), False)) == [LISTED | {"whole": False}]
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("graph",), -1), (("graph",), 1.5), (("graph",), True), (("step",), 2**40), (("step",), 1),
+        (("whole",), "yes"),
+        (("inputs",), {}), (("inputs", 0), ["x", "NOTHING", [1]]), (("inputs", 0), [5, "FLOAT32", [-1, 4]]),
+        (("inputs", 0), ["x", "FLOAT32", [-1] * 65]), (("inputs", 0), ["x", "FLOAT32", [-2, 4]]),
+        (("inputs", 0), ["x"]),
+        (("states",), [[0, 0, 0, 1], [0, 0, 0, 1]]), (("states", 0), [3, 0, 0, 1]), (("states", 0), [0, 1, 0, 1]),
+        (("states", 0), [0, 0, 1, 1]), (("states", 0), [0, 0, 2, 1]), (("states", 0), [0, 0, 0, 0]),
+        (("states", 0), [0, 0, 0, 2]), ((*VARIANT, "condition"), 0), ((*VARIANT, "condition"), 5),
+        ((*VARIANT, "outputs"), [5]), ((*VARIANT, "outputs"), 3), ((*VARIANT, "plans"), []), ((*PLAN, "inputs"), [3]),
+        ((*PLAN, "symbols", 0), [5, 0, 0, False]), ((*PLAN, "symbols", 0), ["b", 3, 0, False]),
+        ((*PLAN, "symbols", 0), ["b", 0, 2, False]), ((*PLAN, "symbols", 0), ["b", 0, 0, 0]),
+        ((*PLAN, "symbols", 0), ["b", 0, 0, True]), ((*PLAN, "symbols", 0), ["b", 2, 0, True]),
+        ((*PLAN, "counted", 0), [1, 0, [0]]), ((*PLAN, "counted", 0), [0, 2, [0]]),
+        ((*PLAN, "counted", 0), [0, 1, [2]]),
+        ((*PLAN, "outputs", 1), ["c", "INT64", [2]]), ((*PLAN, "outputs", 1), ["c", "INT32", [1]]),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_lists_that_nobody_writes_are_refused(path: tuple[Any, ...], value: object) -> None:
+    with pytest.raises((ValueError, TypeError, KeyError)):
+        decoded((path, value))
+
+
+@pytest.mark.parametrize("programs", [0, 2])
+def test_each_plan_has_a_program(programs: int) -> None:
+    with pytest.raises(ValueError, match="programs than plans"):
+        decoded(programs=programs)

@@ -105,6 +105,18 @@ def test_unaligned_weights_are_not_sealed() -> None:
         build(model=b"model")
 
 
+def test_unaligned_weights_are_refused_behind_the_checksum() -> None:
+    """The partition before them is a byte longer, and the table says so."""
+    mutant = bytearray(WHOLE[:375] + b"+" + WHOLE[375:])
+    struct.pack_into("<Q", mutant, 184, len(mutant) - HEADER_BYTES)
+    struct.pack_into("<Q", mutant, 264 + 16, len(INOUT) + 1)
+    for entry in range(1, 4):
+        at = 264 + 24 * entry + 8
+        struct.pack_into("<Q", mutant, at, struct.unpack_from("<Q", mutant, at)[0] + 1)
+    with pytest.raises(PackageCorrupt, match="begins at no multiple of 64"):
+        parse(reseal(bytes(mutant)))
+
+
 def test_every_truncation_is_refused() -> None:
     assert code_of(b"") == "P0001"
     assert {code_of(WHOLE[:n]) for n in range(1, len(WHOLE))} == {"P0004"}
@@ -142,6 +154,13 @@ def test_resealed_package_is_the_package() -> None:
     changed = bytearray(WHOLE)
     changed[400] ^= 1
     assert code_of(reseal(bytes(changed))) is None
+
+
+def test_what_is_too_short_for_a_header_or_a_table_can_be_resealed() -> None:
+    for size in range(HEADER_BYTES):
+        assert reseal(WHOLE[:size]) == WHOLE[:size]
+    for size in range(HEADER_BYTES, HEADER_BYTES + TABLE_BYTES):
+        assert reseal(WHOLE[:size])[HEADER_BYTES:] == WHOLE[HEADER_BYTES:size]
 
 
 SIZES = [0, 1, 2**31, 2**32 - 1, 2**63, 2**64 - 1]

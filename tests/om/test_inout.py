@@ -54,6 +54,11 @@ def test_gears_are_read_back(gears: GearInfo) -> None:
     assert read(encode([IMAGE], [CLASSES], gears)) == ModelInfo((IMAGE,), (CLASSES,), gears)
 
 
+def test_gears_may_come_without_shapes_and_names() -> None:
+    payload = encode([IMAGE], [CLASSES]) + struct.pack("<IIIQQ", 2, 20, 2, 1, 8)
+    assert read(payload).gears == GearInfo(Gears(GearKind.BATCH, ((1,), (8,))), (), ())
+
+
 def test_gears_are_in_the_blocks_of_ge() -> None:
     plain = encode([IMAGE], [CLASSES])
     batches, dims = encode([IMAGE], [CLASSES], BATCHES), encode([IMAGE], [CLASSES], DIMS)

@@ -6,9 +6,11 @@ import struct
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 
 from atcpy.errors import PackageCorrupt
@@ -18,11 +20,15 @@ from atcpy.om import writer
 from atcpy.om.container import Partition, Verify
 from atcpy.om.inout import TensorInfo
 from atcpy.om.reader import Package, PackagedModel, parse_package, read_model, read_package
-from atcpy.om.schema.ge_ir_pb2 import ModelDef
+from atcpy.om.schema.ge_ir_pb2 import ModelDef, OpDef
 from atcpy.om.schema.task_pb2 import ModelTaskDef
+from atcpy.options import convert_options
+from atcpy.stages.pipeline import compile_model
+from tests import models_in_text
 from tests.effort import trials
 from tests.om import sample
 from tests.om.mutator import mutate_message
+from tests.ops.custom import models as custom_models
 
 
 @pytest.fixture(scope="module")
@@ -117,6 +123,16 @@ def test_partitions_are_genuine_messages(small: bytes) -> None:
     weight = next(op for op in graph.op if op.name == "w").attr["value"].t
     assert (weight.desc.layout, weight.desc.data_offset, weight.desc.weight_size) == ("FRACTAL_Z", 512, 9 * 16 * 16 * 4)
     assert not weight.data
+
+
+def test_operands_are_noted_where_they_are_those_of_the_node() -> None:
+    compiled = sample.small()
+    whole = compiled.tasks[1]
+    part = replace(whole, src=whole.src[:2], dst=whole.dst * 2)
+    for task, operands in ((whole, (3, 1)), (part, (0, 0))):
+        changed = replace(compiled, tasks=(compiled.tasks[0], task, *compiled.tasks[2:]))
+        op = conv(model_of(parse_package(writer.to_bytes(changed))))
+        assert (len(op.input_i), len(op.output_i)) == operands
 
 
 def test_equal_constants_share_their_bytes() -> None:
@@ -229,7 +245,7 @@ def mutate(package: bytes, partition: Partition, change: object) -> bytes:
     return writer.reseal(head + b"".join(parts[p] for p in order))
 
 
-def conv(model: ModelDef) -> object:
+def conv(model: ModelDef) -> OpDef:
     return next(op for op in model.graph[0].op if op.name == "conv")
 
 
@@ -260,6 +276,9 @@ HOSTILE = {
     "operand with a negative index": lambda m: m.graph[0].op[-1].input.append("conv:-1"),
     "operand made later": lambda m: conv(m).input.append("relu:0"),
     "itself as operand": lambda m: conv(m).input.append("conv:0"),
+    "output of another name": lambda m: setattr(conv(m).output_desc[0], "name", "x_5d"),
+    "constant without a value": lambda m: m.graph[0].op[0].attr.pop("value"),
+    "constant of another type": lambda m: setattr(m.graph[0].op[0].output_desc[0], "dtype", 3),
     "two nodes of one name": lambda m: m.graph[0].op.add(name="conv", type="Relu"),
     "unknown engine": lambda m: setattr(conv(m).attr["_lxfusion_engine_name"], "s", b"os.system"),
     "unknown format": lambda m: setattr(conv(m).output_desc[0], "layout", "NCHW2"),
@@ -272,6 +291,20 @@ HOSTILE = {
         conv(m).attr["_atcpy_graphs"].list.s.append(b"auto_pad"),
     ],
     "deep json": lambda m: setattr(m.attr["_atcpy_decisions"], "s", b"[" * 100_000),
+    "json of no record": lambda m: setattr(m.attr["_atcpy_source"], "s", b"[]"),
+    "a list in place of a text": lambda m: m.attr["soc_version"].list.i.append(1),
+    "a text in place of a number": lambda m: setattr(
+        m.attr["_atcpy_memory"], "s", b'{"lower_bound":"1","unshared_bytes":1}'
+    ),
+    "a truth in place of a number": lambda m: setattr(
+        m.attr["_atcpy_memory"], "s", b'{"lower_bound":true,"unshared_bytes":1}'
+    ),
+    "a number in place of a list": lambda m: setattr(conv(m).attr["_atcpy_passes"], "i", 1),
+    "plans of collectives without seconds": lambda m: setattr(
+        m.attr["_atcpy_decisions"],
+        "s",
+        b'{"removed":{},"passes":[],"allreduce":{"allreduces":1,"collectives":1,"ranks":2,"seconds":1}}',
+    ),
     "json of another kind": lambda m: setattr(m.attr["_atcpy_decisions"], "s", b'{"passes":[1],"removed":{}}'),
     "name that is no text": lambda m: setattr(m.attr["soc_version"], "s", b"\xff"),
     "attribute of an unknown kind": lambda m: conv(m).attr["pads"].func.SetInParent(),
@@ -286,6 +319,11 @@ def test_hostile_model_behind_a_right_checksum(change: object, small: bytes) -> 
 
 
 HOSTILE_TASKS = {
+    "tasks though shapes are unknown": (lambda m: m.attr.update({"atcpy_shapes": "unknown"}), "P0005"),
+    "default of an input that there is not": (lambda m: m.attr.update({"atcpy_default_inputs": "1"}), "P0005"),
+    "default of a name": (lambda m: m.attr.update({"atcpy_default_inputs": "x"}), "P0005"),
+    "gears of a model that has none": (lambda m: m.attr.update({"atcpy_gears": "[]"}), "P0005"),
+    "plans that are no list": (lambda m: m.attr.update({"atcpy_clusters": "{}"}), "P0005"),
     "newer records": (lambda m: m.attr.update({"atcpy_format": "2"}), "P0002"),
     "records of no version": (lambda m: m.attr.clear(), "P0005"),
     "version with a huge number": (lambda m: m.attr.update({"atcpy_format": "9" * 5000}), "P0005"),
@@ -326,6 +364,51 @@ MAP_KEYS = {
 def test_keys_of_maps_are_int64s_or_strings(text: str, code: str, small: bytes) -> None:
     change = lambda m: m.attr.update({"atcpy_map_keys": text})  # noqa: E731
     assert outcome(mutate(small, Partition.TASK_INFO, change)) == code
+
+
+def test_a_partition_that_is_no_message_is_refused(small: bytes) -> None:
+    opened = parse_package(small).container
+    for partition in (Partition.MODEL_DEF, Partition.TASK_INFO):
+        extent = opened.extent(partition)
+        mutant = small[: extent.offset] + b"\xff" * extent.size + small[extent.offset + extent.size :]
+        assert outcome(writer.reseal(mutant)) == "P0005"
+
+
+TYPED = """m (float[2,3] x) => (float[2,3] y, optional(float[2]) o) {
+    y = Exp(x) o = Optional<type: type_proto = float[2]>() }"""
+
+
+def test_attributes_may_be_types() -> None:
+    found = read_model(parse_package(models_in_text.package(TYPED))).graph
+    [optional] = [node for node in found.nodes if node.op_type == "Optional"]
+    assert optional.attrs["type"] == onnx.helper.make_tensor_type_proto(onnx.TensorProto.FLOAT, [2])
+
+
+def test_defaults_maps_and_custom_operators_are_listed(tmp_path: Path, no_custom_ops: None) -> None:
+    with_default = models_in_text.model("m (float[2,3] x, float[3] b) => (float[2,3] y) { y = Add(x, b) }")
+    with_default.graph.initializer.append(onnx.numpy_helper.from_array(np.zeros(3, np.float32), "b"))
+    maps = models_in_text.model("m (float[2,2] x) => (y) { y = ai.onnx.ml.ZipMap<classlabels_int64s = [4, 7]>(x) }")
+    maps.opset_import.append(onnx.helper.make_opsetid("ai.onnx.ml", 3))
+    map_type = onnx.helper.make_map_type_proto(onnx.TensorProto.INT64, onnx.helper.make_tensor_type_proto(1, []))
+    maps.graph.output[0].type.CopyFrom(onnx.helper.make_sequence_type_proto(map_type))
+    default, keys, custom = (
+        parse_package(writer.to_bytes(compile_model(source, convert_options(options))[0]))
+        for source, options in (
+            (with_default, {}),
+            (maps, {}),
+            (custom_models.model(custom_models.ONE_NODE), {"custom_ops": str(custom_models.module(tmp_path))}),
+        )
+    )
+    assert default.default_inputs == {1}
+    assert keys.map_keys == {0: (4, 7)}
+    assert custom.custom_ops == (("custom", "Double"),)
+
+
+def test_values_of_maps_are_float32() -> None:
+    integers = models_in_text.package("m (int64[2] x) => (int64[2] y) { y = Neg(x) }")
+    for text, code in (('[""]', "ok"), ('["[1]"]', "P0005")):
+        change = lambda m: m.attr.update({"atcpy_map_keys": text})  # noqa: B023, E731
+        assert outcome(mutate(integers, Partition.TASK_INFO, change)) == code
 
 
 @pytest.mark.parametrize(("change", "code"), HOSTILE_TASKS.values(), ids=HOSTILE_TASKS.keys())

@@ -201,6 +201,14 @@ def error_of_key(path: Path) -> AtcError:
     return caught.value
 
 
+def test_no_key_requires_no_signature_and_a_path_must_be_one() -> None:
+    assert read_public_keys(None) == ()
+    for read in (read_public_keys, read_signing_key):
+        with pytest.raises(UsageError) as caught:
+            read("nul\0byte")
+        assert caught.value.code == "E13001"
+
+
 def test_key_files_that_cannot_sign(tmp_path: Path) -> None:
     path = tmp_path / "key.pem"
     private = private_key()

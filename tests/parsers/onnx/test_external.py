@@ -1,5 +1,6 @@
 """External data: which files are read, and which paths are always refused."""
 
+import errno
 import os
 import resource
 from pathlib import Path
@@ -12,6 +13,7 @@ from onnx import helper
 from atcpy.errors import AtcError, ModelInvalid
 from atcpy.options import ParseOptions
 from atcpy.parsers.onnx import import_onnx
+from atcpy.parsers.onnx.external import ExternalData
 from tests.parsers.onnx.canonical import parsed
 
 VALUES = np.arange(6, dtype=np.float32)
@@ -193,3 +195,37 @@ def test_three_sparse_gigabytes_are_not_read(folder: Path) -> None:
     graph = parsed(save(folder, tensor)).graph
     assert next(node for node in graph.nodes if node.op_type == "Const").output.array.nbytes == size
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100 << 10
+
+
+def test_a_file_that_cannot_be_opened_is_named_with_the_reason(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = save(folder, external_tensor("w.bin", offset=8))
+    opened = os.open
+
+    def refuse(name: object, *args: object, **kwargs: object) -> int:
+        if name == "w.bin":
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        return opened(name, *args, **kwargs)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(os, "open", refuse)
+    assert "needs w.bin (32 bytes) beside it: permission denied" in refusal(path).what
+
+
+def test_an_empty_file_holds_a_tensor_of_no_elements(folder: Path) -> None:
+    (folder / "empty.bin").touch()
+    tensor = external_tensor("empty.bin")
+    tensor.dims[:] = [0]
+    graph = parsed(save(folder, tensor)).graph
+    assert next(node for node in graph.nodes if node.op_type == "Const").output.array.shape == (0,)
+
+
+def test_a_location_that_is_no_text_is_refused(folder: Path) -> None:
+    path = save(folder, external_tensor("w.bin", offset=8))
+    path.write_bytes(path.read_bytes().replace(b"w.bin", b"w\xff\xfein"))
+    with pytest.raises(ModelInvalid):
+        import_onnx(path, ParseOptions())
+
+
+def test_bytes_of_a_tensor_can_be_read_again(folder: Path) -> None:
+    data = ExternalData(folder)
+    assert bytes(data.read(external_tensor("w.bin", offset=8))) == VALUES.tobytes()
+    assert data.is_used and data.problems() == []
