@@ -1,5 +1,6 @@
 """The extension is built as hardened as the compiler allows; what a flag does is read from the built file."""
 
+import platform
 import re
 import shutil
 import subprocess
@@ -28,6 +29,18 @@ def test_stack_and_buffers_are_checked() -> None:
     symbols = readelf("--dyn-syms")
     assert "__stack_chk_fail" in symbols
     assert re.search(r"__mem(cpy|set|move)_chk", symbols) or "__asan_init" in symbols
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the instructions are those of x86-64")
+@pytest.mark.parametrize(
+    ("instruction", "min_count"),
+    [
+        pytest.param(b"\xf3\x0f\x1e\xfa", 1000, id="endbr64 where indirect calls arrive"),
+        pytest.param(b"\x48\x83\x0c\x24\x00", 1, id="or $0, (%rsp) on each page of a large frame"),
+    ],
+)
+def test_calls_and_frames_are_guarded(instruction: bytes, min_count: int) -> None:
+    assert EXTENSION.read_bytes().count(instruction) >= min_count
 
 
 def test_the_file_does_not_say_where_it_was_built() -> None:
