@@ -3,13 +3,13 @@
 Names load when they are first used: `import atcpy` costs nothing.
 """
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    import os
     from pathlib import Path
 
     import onnx
@@ -41,6 +41,10 @@ __all__ = [
 ]
 
 __version__ = "0.1.0"
+
+# ONNX Runtime 1.31 on Linux writes a file that identifies the process to TMPDIR and sends events, unless this is set
+# when it is loaded. Commands that compare with it promise to reach no network, and to write their output alone.
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 _LAZY = {
     "InferenceSession": ("atcpy.runtime", "InferenceSession"),

@@ -1,6 +1,12 @@
 """SECURITY.md is true: its list of what starts processes is that of the imports, and each row has its tests."""
 
+import os
 import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
 
 from tests.sources import MODULES, REPO, relative_name
 from tests.test_house import calls, libraries
@@ -37,3 +43,12 @@ def test_each_attacker_is_tested() -> None:
         assert files, who
         for file in files:
             assert "def test_" in (REPO / file).read_text(encoding="utf-8"), file
+
+
+@pytest.mark.slow
+def test_onnxruntime_keeps_no_record_of_its_use(tmp_path: Path) -> None:
+    script = "import atcpy, onnxruntime; onnxruntime.InferenceSession('models/digits/digits.onnx')"
+    environment = {name: text for name, text in os.environ.items() if name != "ORT_DISABLE_TELEMETRY"}
+    environment |= {"TMPDIR": str(tmp_path), "HOME": str(tmp_path), "PYTHONPATH": str(REPO)}
+    subprocess.run([sys.executable, "-c", script], cwd=REPO, env=environment, check=True)
+    assert list(tmp_path.iterdir()) == []
