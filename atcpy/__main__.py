@@ -1,5 +1,6 @@
 """`python -m atcpy`, and the entry point of the `atcpy` command."""
 
+import signal
 import sys
 
 # What an interpreter with numpy, protobuf and the compiler takes, of address space and of memory for data.
@@ -8,19 +9,19 @@ _ADDRESS_MB, _DATA_MB = 288, 96
 
 def main() -> int:
     """Run the command line; the exit code."""
+    # Until its own handlers are there, an interrupt ends the process: where Python raises it in an import, nothing
+    # catches it.
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
     if (needed := _missing_memory()) is not None:
         sys.stderr.write(
             "error[R0001] there is no memory for the libraries that atcpy needs\n"
             f"  help: ulimit allows less than the {needed} MB that they take\n"
         )
         return 6
-    try:
-        from atcpy.cli.app import main as run  # an interrupt during these imports is an interrupt like any other
+    from atcpy.cli.app import main as run
 
-        return run(sys.argv[1:])
-    except KeyboardInterrupt:
-        sys.stderr.write("interrupted\n")
-        return 130
+    return run(sys.argv[1:])
 
 
 def _missing_memory() -> int | None:

@@ -12,7 +12,7 @@ import typer.main
 from atcpy import __version__
 from atcpy.cli import bench, check, convert, diff, doctor, explain, freeze, inspect, optimize, passes, run, verify
 from atcpy.cli.invocation import BROKEN_PIPE, Invocation, add_command, envelope, fail, print_json, usage_error
-from atcpy.cli.signals import announce_interrupt, handle_signals
+from atcpy.cli.signals import announce_interrupt, handle_signals, restore_signals
 from atcpy.errors import INTERRUPTED, TERMINATED, Terminated, UsageError, as_known_error, did_you_mean
 
 # The base of all errors of typer's parser; click's own class, which some releases of typer carry inside.
@@ -81,6 +81,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if code == INTERRUPTED:  # typer turns an interrupt outside a command into this code, without a word
             announce_interrupt()
         sys.stdout.flush()
+        restore_signals()
         return code
     except KeyboardInterrupt:
         announce_interrupt()

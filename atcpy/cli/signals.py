@@ -18,12 +18,21 @@ time_is_over = threading.Event()  # set by the handler of --timeout: the error i
 def handle_signals() -> None:
     """Install the handlers; only the main thread of a process of its own may do so."""
     signal.signal(signal.SIGTERM, _terminate)
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # nohup
+        signal.signal(signal.SIGHUP, _terminate)
     signal.signal(signal.SIGINT, _interrupt)
     # Python's handlers wait for the C call that runs to return; this thread does not.
     read_end, write_end = os.pipe()
     os.set_blocking(write_end, False)
     signal.set_wakeup_fd(write_end, warn_on_full_buffer=False)
     threading.Thread(target=_insist, args=(read_end,), daemon=True).start()
+
+
+def restore_signals() -> None:
+    """Let signals end the process at once: its work is done, and nothing catches what a handler raises."""
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def _terminate(_number: int, frame: FrameType | None) -> None:
@@ -58,7 +67,12 @@ def _is_importing(frame: FrameType | None) -> bool:
 
 
 def _insist(read_end: int) -> None:
-    codes = {signal.SIGINT: INTERRUPTED, signal.SIGTERM: TERMINATED, signal.SIGALRM: OUT_OF_TIME}
+    codes = {
+        signal.SIGINT: INTERRUPTED,
+        signal.SIGTERM: TERMINATED,
+        signal.SIGHUP: TERMINATED,
+        signal.SIGALRM: OUT_OF_TIME,
+    }
     while number := os.read(read_end, 1):
         if (code := codes.get(signal.Signals(number[0]))) is not None:
             threading.Event().wait(GRACE_SECONDS)

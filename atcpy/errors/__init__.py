@@ -394,4 +394,4 @@ INTERRUPTED, TERMINATED = 130, 143  # exit codes, as shells have them for SIGINT
 
 
 class Terminated(BaseException):
-    """SIGTERM: unwinds like KeyboardInterrupt, so that temporary files are removed."""
+    """SIGTERM or SIGHUP: unwinds like KeyboardInterrupt, so that temporary files are removed."""

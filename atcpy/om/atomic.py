@@ -115,8 +115,8 @@ def _write_and_rename(
     mode: int | None,
     finish: Callable[[int], None] | None,
 ) -> None:
-    fd = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666, dir_fd=folder)
     try:
+        fd = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666, dir_fd=folder)
         try:
             with suppress(OSError):  # a disk without locks: the pid in the name must do
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -130,7 +130,9 @@ def _write_and_rename(
         finally:
             os.close(fd)
         os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
-    except BaseException:  # an interrupt, too, leaves nothing behind
+    except FileExistsError:  # it is another writer's
+        raise
+    except BaseException:  # an interrupt, too, leaves nothing behind, also one between two lines
         with suppress(OSError):
             os.unlink(temporary, dir_fd=folder)
         raise

@@ -32,11 +32,50 @@ def test_interrupt_ends_with_130_and_one_line(package: Path) -> None:
 
 
 @pytest.mark.slow
-def test_termination_ends_with_143_and_no_words(package: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_termination_ends_with_143_and_no_words(number: signal.Signals, package: Path) -> None:
     process = begun(package)
-    process.send_signal(signal.SIGTERM)
+    process.send_signal(number)
     ran = finish(process)
     assert (ran.code, ran.out, ran.err) == (143, "", "")
+
+
+def ending(script: str, *arguments: object) -> tuple[int, str, str]:
+    ran = subprocess.run(
+        [sys.executable, "-c", script, *map(str, arguments)],
+        env=environment(), text=True, capture_output=True, check=False,
+    )  # fmt: skip
+    return ran.returncode, ran.stdout, ran.stderr
+
+
+def test_a_hangup_that_is_ignored_stays_so() -> None:
+    """Which is how `nohup` starts a command."""
+    script = (
+        "import os, signal; signal.signal(signal.SIGHUP, signal.SIG_IGN); from atcpy.cli.signals import *;"
+        "handle_signals(); os.kill(os.getpid(), signal.SIGHUP); restore_signals(); os.kill(os.getpid(), signal.SIGHUP)"
+    )
+    assert ending(script) == (0, "", "")
+
+
+def test_an_interrupt_before_the_command_line_is_loaded_prints_nothing() -> None:
+    script = (
+        "import builtins, os, signal, atcpy.__main__ as program; load = builtins.__import__\n"
+        "def interrupt(name, *rest):\n"
+        "    if name == 'atcpy.cli.app': os.kill(os.getpid(), signal.SIGINT)\n"
+        "    return load(name, *rest)\n"
+        "builtins.__import__ = interrupt; program.main()"
+    )
+    assert ending(script) == (-signal.SIGINT, "", "")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_when_all_is_done_prints_nothing(number: signal.Signals) -> None:
+    script = (
+        "import os, sys; from atcpy.cli.app import main; code = main(['--version']); sys.stdout.flush();"
+        "os.kill(os.getpid(), int(sys.argv[1])); print(code)"
+    )
+    code, out, err = ending(script, int(number))
+    assert (code, out.startswith("atcpy "), err) == (-number, True, "")
 
 
 @pytest.mark.parametrize(

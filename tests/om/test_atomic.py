@@ -129,6 +129,36 @@ def test_interrupt_leaves_the_old_file(target: Path) -> None:
     assert files(target.parent) == {"m.om": OLD}
 
 
+def test_interrupt_right_behind_the_creation_of_the_file_leaves_none(
+    target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create = os.open
+
+    def interrupted(path: str, flags: int, *rest: int, **where: int) -> int:
+        descriptor = create(path, flags, *rest, **where)
+        if flags & os.O_CREAT:
+            os.close(descriptor)
+            raise KeyboardInterrupt  # as Python raises it between two lines
+        return descriptor
+
+    monkeypatch.setattr(os, "open", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        atomic_write(target, NEW)
+    assert files(target.parent) == {"m.om": OLD}
+
+
+def test_temporary_file_of_another_writer_of_the_same_number_stays(
+    target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two machines that share a disk may have processes of one number."""
+    theirs = target.parent / ".m.om.1-0.tmp"
+    theirs.write_bytes(b"theirs")
+    monkeypatch.setattr(atomic, "_temporary_name", lambda _name: theirs.name)
+    with pytest.raises(UsageError):
+        atomic_write(target, NEW)
+    assert files(target.parent) == {"m.om": OLD, theirs.name: b"theirs"}
+
+
 @pytest.mark.parametrize(
     ("path", "code"),
     [

@@ -61,7 +61,8 @@ def _waiting_for_mpi(setup: RankSetup) -> Iterator[None]:
     why = f"the others do not come to MPI, where it waits since {setup.wait:g} s"
     failure = RankFailed(launch.rank, launch.ranks, ResourceLimit("EI0007", why))
     is_main = threading.current_thread() is threading.main_thread()
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)} if is_main else {}
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if is_main else ()
+    handlers = {number: signal.getsignal(number) for number in numbers}
     for number in handlers:
         signal.signal(number, signal.SIG_DFL)
     _kernels.start_watchdog(setup.wait, f"{failure}\n", as_known_error(failure.error).exit_code)
