@@ -8,7 +8,11 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from io import BufferedReader
+from typing import Protocol
 
 
 class NotOrdinaryError(OSError):
@@ -45,3 +49,42 @@ def read_file(path: str | os.PathLike[str]) -> bytes:
 def read_text(path: str | os.PathLike[str]) -> str:
     """Return the text of an ordinary file in UTF-8. Raises OSError as `open_file`, and UnicodeDecodeError."""
     return read_file(path).decode("utf-8")
+
+
+class MappedFile(Protocol):
+    """A file whose bytes are read where they lie, as long as it is needed."""
+
+    def check_unchanged(self) -> None:
+        """Raise AtcError if the file was written to or cut short since it was mapped."""
+
+
+_mapped: ContextVar[list[MappedFile] | None] = ContextVar("mapped files", default=None)
+
+
+@contextmanager
+def require_unchanged_files() -> Iterator[list[MappedFile]]:
+    """Refuse, at the end, files that this thread mapped within and that were changed meanwhile: whatever was computed,
+    or failed, has that as its cause. Yields the list of them, which does not have those of a call inside.
+    """
+    files: list[MappedFile] = []
+    token = _mapped.set(files)
+    try:
+        yield files
+    except Exception:
+        check_unchanged(files)
+        raise
+    finally:
+        _mapped.reset(token)
+    check_unchanged(files)
+
+
+def note_mapped_file(file: MappedFile) -> None:
+    """Have a file checked at the end, where one is required."""
+    if (files := _mapped.get()) is not None:
+        files.append(file)
+
+
+def check_unchanged(files: Iterable[MappedFile]) -> None:
+    """Raise the error of a file that was changed while it was in use."""
+    for file in files:
+        file.check_unchanged()

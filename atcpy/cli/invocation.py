@@ -33,6 +33,7 @@ from atcpy.errors import (
     as_known_error,
     render,
 )
+from atcpy.files import require_unchanged_files
 from atcpy.options import OPTIONS, Option, read_bool, read_choice
 
 BROKEN_PIPE = 141
@@ -227,7 +228,11 @@ def _run(name: str, shared: dict[str, Any], work: Callable[[Invocation], Outcome
     try:
         read_choice("color", run.color, dict.fromkeys(("auto", "always", "never")))
         # Commands return what they found: whatever prints meanwhile is not the result.
-        with Limits(run.option("timeout"), run.option("memory_limit")), redirect_stdout(sys.stderr):
+        with (
+            Limits(run.option("timeout"), run.option("memory_limit")),
+            redirect_stdout(sys.stderr),
+            require_unchanged_files(),
+        ):
             outcome = work(run)
         run.progress.end()
         _report_warnings(run, outcome)

@@ -17,7 +17,7 @@ from atcpy.debug.repro import write_repro
 from atcpy.debug.submodel import IndexedModel
 from atcpy.debug.trials import Feeds, PackageCheck, fault_of_part
 from atcpy.errors import AtcError
-from atcpy.files import read_file
+from atcpy.files import read_file, require_unchanged_files
 from atcpy.options import OPTIONS
 
 # Only these are of the whole model: a part of it has its own inputs and outputs.
@@ -125,7 +125,9 @@ class Reproduction:
         part = self.folder / "part.onnx"
         onnx.save(source.cut(nodes, feeds), str(part))
         try:
-            return fault_of_part(part, options, feeds, len(nodes), self.check, self.folder / "trial.om")
+            # It is written anew for the next part: who maps it is done with it here.
+            with require_unchanged_files():
+                return fault_of_part(part, options, feeds, len(nodes), self.check, self.folder / "trial.om")
         except AtcError:  # the oracle cannot run this part
             return None
 

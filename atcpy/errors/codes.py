@@ -141,6 +141,7 @@ _TABLE: tuple[tuple[str, tuple[int, ...], str, str], ...] = (
     ("P0006", (7,), "the signature does not fit the package", "get the package again from who signed it"),
     ("P0007", (7,), "the package is signed with another key", "compare the fingerprints with that of your signer"),
     ("P0008", (7,), "a signature is required, and the package has none", "atcpy convert … --sign KEY"),
+    ("P0009", (7,), "the package was changed while it was in use", "write a new file, and rename it over the old one"),
     # Running and verifying
     ("D0001", (3,), "a value met while running breaks the rule of an operator", "look at the input that leads there"),
     ("D0002", (3,), "the ranks of a run do not run the same package", "give all of them the same file"),

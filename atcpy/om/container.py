@@ -14,7 +14,6 @@ signature signs: it leaves out the payload of SIGNATURE, and nothing else.
 
 from __future__ import annotations
 
-import mmap as memory_map
 import os
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -25,7 +24,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 import xxhash
 
 from atcpy.errors import CODES, PackageCorrupt, UsageError, Where, raise_os_error
-from atcpy.files import NotOrdinaryError, open_file
+from atcpy.files import NotOrdinaryError, note_mapped_file, open_file
+from atcpy.kernels import _kernels
 
 if TYPE_CHECKING:
     from atcpy.om.signature import PublicKey
@@ -96,6 +96,14 @@ class Container:
     dynamic: bool
     extents: tuple[Extent, ...]
     buffer: memoryview
+    file: PackageFile | None = None  # that is mapped
+
+    def check_unchanged(self) -> None:
+        """Refuse a package whose file was changed or cut short since it was opened: what was read of it is worth
+        nothing.
+        """
+        if self.file is not None:
+            self.file.check_unchanged()
 
     def extent(self, partition: Partition) -> Extent:
         """Where `partition` lies in the file."""
@@ -305,15 +313,16 @@ def open_container(
     `signers`, one of them must have signed it, and it is read into memory: what was checked is what runs, also where
     somebody writes to the file meanwhile.
 
-    A mapped file that another process cuts short raises SIGBUS when touched; atcpy's own writer never does that.
+    What is cut off a mapped file, or written over it, is noticed by `Container.check_unchanged`.
     """
     source = os.fspath(path)
+    mapped: PackageFile | None = None
     try:
         with open_file(source) as file:
             size = os.fstat(file.fileno()).st_size
             if mmap and not signers and size >= HEADER_BYTES:
-                flags, access = memory_map.MAP_PRIVATE, memory_map.PROT_READ
-                buffer = memoryview(memory_map.mmap(file.fileno(), size, flags=flags, prot=access))
+                mapped = PackageFile(file.fileno(), size, source)
+                buffer = memoryview(mapped)
             else:
                 buffer = memoryview(file.read(size))
     except (IsADirectoryError, NotOrdinaryError):
@@ -322,18 +331,52 @@ def open_container(
         raise_os_error(error, source)
     except ValueError as error:
         raise UsageError("E13001", f"{source} is no path: {error}", where=Where(file=source)) from error
-    return parse(buffer, source=source, verify=verify, signers=signers)
+    return parse(buffer, source=source, verify=verify, signers=signers, file=mapped)
+
+
+class PackageFile(_kernels.MappedFile):
+    """The file of a package that is mapped, and the checksum that it had when it was opened."""
+
+    def __init__(self, descriptor: int, size: int, source: str) -> None:
+        super().__init__(descriptor, size)
+        self._source = source
+        self._checksum = _checksum_of(memoryview(self)[:HEADER_BYTES])
+        self._is_lost = False
+        note_mapped_file(self)
+
+    def check_unchanged(self) -> None:
+        """Refuse a package that is another by now. One that was only touched has the checksum that it had."""
+        if not self._is_lost and not self.has_changed():
+            return
+        buffer = memoryview(self)
+        is_same = (
+            self.accept()
+            and _checksum_of(buffer[:HEADER_BYTES]) == self._checksum
+            and _xxh128(buffer) == self._checksum[_XXH128]
+            and not self.has_changed()
+        )
+        if self._is_lost or not is_same:
+            self._is_lost = True
+            what = f"{self._source} was written to or cut short while it was in use"
+            raise PackageCorrupt("P0009", what, where=Where(file=self._source), hint=CODES["P0009"].help)
 
 
 def parse(
-    package: Buffer, *, source: str = "package", verify: Verify = Verify.FULL, signers: Sequence[PublicKey] = ()
+    package: Buffer,
+    *,
+    source: str = "package",
+    verify: Verify = Verify.FULL,
+    signers: Sequence[PublicKey] = (),
+    file: PackageFile | None = None,
 ) -> Container:
-    """Check header, table, checksum and, for `signers`, the signature of `package`; failures are `PackageCorrupt`."""
+    """Check header, table, checksum and, for `signers`, the signature of `package`; failures are `PackageCorrupt`.
+    `file`: where the bytes are mapped.
+    """
     buffer = memoryview(package).toreadonly().cast("B")
     _check_size_and_magic(buffer, source)
     name, platform_version, dynamic = _check_header(buffer, source)
     extents = _check_table(buffer, source)
-    container = Container(source, name, platform_version, dynamic, extents, buffer)
+    container = Container(source, name, platform_version, dynamic, extents, buffer, file)
     _check_checksum(container, verify)
     if signers:
         container.check_signer(signers)
@@ -433,15 +476,24 @@ def _check_table(buffer: memoryview, source: str) -> tuple[Extent, ...]:
     return tuple(extents)
 
 
+def _checksum_of(header: Buffer) -> bytes:
+    return bytes(header[CHECKSUM_OFFSET : CHECKSUM_OFFSET + CHECKSUM_BYTES])
+
+
+def _xxh128(buffer: memoryview) -> bytes:
+    """XXH3-128 of a file but for its own field."""
+    header = buffer[:HEADER_BYTES]
+    unsealed = _with_checksum(header, bytes(16) + _checksum_of(header)[16:])
+    return _feed(xxhash.xxh3_128(), [unsealed, buffer[HEADER_BYTES:]])
+
+
 def _check_checksum(container: Container, verify: Verify) -> None:
     """Compare XXH3-128 of the file, or XXH3-64 of all but the weights, which also shows which part is damaged."""
     buffer, source = container.buffer, container.source
     header = bytes(buffer[:HEADER_BYTES])
-    stored = header[CHECKSUM_OFFSET : CHECKSUM_OFFSET + CHECKSUM_BYTES]
-    if verify is Verify.FULL:
-        unsealed = _with_checksum(header, bytes(16) + stored[16:])
-        if _feed(xxhash.xxh3_128(), [unsealed, buffer[HEADER_BYTES:]]) == stored[_XXH128]:
-            return
+    stored = _checksum_of(header)
+    if verify is Verify.FULL and _xxh128(buffer) == stored[_XXH128]:
+        return
     weights = container.extent(Partition.WEIGHTS_DATA)
     blank = _with_checksum(header, bytes(CHECKSUM_BYTES))
     rest = [buffer[HEADER_BYTES : weights.offset], buffer[weights.offset + weights.size :]]

@@ -14,6 +14,8 @@ from google.protobuf.message import DecodeError, Message
 
 from atcpy.errors import PackageCorrupt
 from atcpy.ir.dtype import DType
+from atcpy.kernels import _kernels
+from atcpy.kernels.record import record_family
 from atcpy.om import container, inout, numbers
 from atcpy.om.container import FORMAT_VERSION, Container, Partition, Verify, corrupt
 from atcpy.om.inout import TensorInfo
@@ -28,9 +30,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """All that running needs; weights and records are not copied."""
+    """All that running needs; weights are not copied unless they must not change."""
 
     container: Container
+    weights: memoryview  # the WEIGHTS_DATA partition
     version: str
     inputs: tuple[TensorInfo, ...]
     outputs: tuple[TensorInfo, ...]
@@ -51,11 +54,6 @@ class Package:
         """The tasks of a gear."""
         first = sum(before.task_count for before in self.gears[:gear])
         return self.tasks[first : first + self.gears[gear].task_count]
-
-    @property
-    def weights(self) -> memoryview:
-        """The WEIGHTS_DATA partition."""
-        return self.container.partition(Partition.WEIGHTS_DATA)
 
 
 def read_package(
@@ -123,8 +121,10 @@ def _package(opened: Container) -> Package:
     except (ValueError, TypeError, RecursionError) as error:
         raise malformed(opened, Partition.TASK_INFO, f"the keys of its maps are malformed: {error}") from None
     custom = filter(None, info.attr.get("atcpy_custom_ops", "").split(","))
+    planned_tasks = [task for records, _ in programs for task in records]
     return Package(
         opened,
+        _weights(opened, [*tasks, *planned_tasks]),
         info.version,
         inputs,
         outputs,
@@ -141,6 +141,16 @@ def _package(opened: Container) -> Package:
         open_inputs,
         open_outputs,
     )
+
+
+def _weights(opened: Container, tasks: Sequence[TaskRecord]) -> memoryview:
+    """The constants. Kernels that follow indices in them, which their checkers have proved, would follow those that
+    somebody writes to the file later: such constants are copied.
+    """
+    weights = opened.partition(Partition.WEIGHTS_DATA)
+    if opened.file is None or not any(record_family(task.record) in _kernels.CONSTANT_READERS for task in tasks):
+        return weights
+    return memoryview(bytes(weights))
 
 
 def _clusters(

@@ -7,9 +7,8 @@ executor runs; `_atcpy_…` attributes are what GE has no word for. See docs/om.
 import json
 import os
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
-from functools import partial
 
 from onnx import TypeProto
 
@@ -55,10 +54,22 @@ _HCCL_TASK = 6  # RT_MODEL_TASK_HCCL; the others are RT_MODEL_TASK_KERNEL, 0
 FRAMEWORKS = {"onnx": "Onnx", "tensorflow": "TensorFlow"}
 
 
-def write(path: str | os.PathLike[str], compiled: CompiledModel, *, sign: Sign | None = None) -> None:
-    """Make `path` hold the package; weights are packed one by one while they are written."""
-    is_signed = sign is not None
-    atomic_write(path, _buffers(compiled, is_signed=is_signed), finish=partial(seal_file, sign=sign))
+def write(
+    path: str | os.PathLike[str],
+    compiled: CompiledModel,
+    *,
+    sign: Sign | None = None,
+    check: Callable[[], None] = lambda: None,
+) -> None:
+    """Make `path` hold the package; weights are packed one by one while they are written. What `check` raises when all
+    is written leaves `path` as it is.
+    """
+
+    def finish(descriptor: int) -> None:
+        check()
+        seal_file(descriptor, sign)
+
+    atomic_write(path, _buffers(compiled, is_signed=sign is not None), finish=finish)
 
 
 def to_bytes(compiled: CompiledModel, *, sign: Sign | None = None) -> bytes:

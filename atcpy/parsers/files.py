@@ -3,23 +3,41 @@
 from __future__ import annotations
 
 import errno
-import mmap
 import os
 import stat
 from collections.abc import Sequence
 from pathlib import Path
 
-from atcpy.errors import ModelInvalid, UsageError, Where, did_you_mean, raise_os_error
-from atcpy.files import NotOrdinaryError, open_file
+from atcpy.errors import ModelInvalid, ResourceLimit, UsageError, Where, did_you_mean, raise_os_error
+from atcpy.files import NotOrdinaryError, note_mapped_file, open_file
+from atcpy.kernels import _kernels
 from atcpy.parsers.sniff import what_folder
+
+
+class ModelFile(_kernels.MappedFile):
+    """A file of a model that is mapped."""
+
+    def __init__(self, descriptor: int, size: int, path: str) -> None:
+        super().__init__(descriptor, size)
+        self._path = path
+        note_mapped_file(self)
+
+    def check_unchanged(self) -> None:
+        """Refuse a model that was written to or cut short while it was read, as a disk that fails is refused."""
+        if self.has_changed():
+            what = f"{self._path} was written to or cut short while it was read"
+            raise ResourceLimit("E13003", what, where=Where(file=self._path), hint="wait until it is written")
+
+
+def _map(descriptor: int, size: int, path: str) -> memoryview:
+    return memoryview(ModelFile(descriptor, size, path) if size else b"")
 
 
 def map_file(path: Path, kind: str) -> memoryview:
     """The bytes of an ordinary file; `kind` says what it should be, as `an ONNX model`."""
     try:
         with open_file(path) as file:
-            size = os.fstat(file.fileno()).st_size
-            return memoryview(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) if size else b"")
+            return _map(file.fileno(), os.fstat(file.fileno()).st_size, str(path))
     except FileNotFoundError:
         raise _missing(path) from None
     except IsADirectoryError:
@@ -50,9 +68,7 @@ def map_inside(folder: Path, parts: Sequence[str], *, allow_hardlinks: bool) -> 
             return "it is no ordinary file"
         if status.st_nlink != 1 and not allow_hardlinks:
             return f"the file has {status.st_nlink} names (hard links)"
-        if status.st_size == 0:
-            return memoryview(b"")
-        return memoryview(mmap.mmap(descriptor, status.st_size, access=mmap.ACCESS_READ))
+        return _map(descriptor, status.st_size, str(folder.joinpath(*parts)))
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENOTDIR, errno.EMLINK):
             return "it is, or leads through, a link or something that is no folder"

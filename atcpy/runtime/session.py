@@ -215,19 +215,25 @@ class InferenceSession:
 
         Raises UsageError for feeds that do not fit, ModelInvalid (D0001) for values that break an
         op's rule, ResourceLimit if there is no memory (R0001) or the time is over (R0003); ModelInvalid (D0002) if
-        other ranks run another package. The session can be used again after each of them.
+        other ranks run another package. The session can be used again after each of them; but not after PackageCorrupt
+        (P0009), if the file of the package was changed or cut short since it was opened.
         """
         if timeout is not None:
             with RunDeadline(timeout):
                 return self.run(output_names, feeds)
         self.agree()
         chosen = self._choose_outputs(output_names)
-        if self._states is None:
-            results = self._run_fed(feeds)
-        else:
-            results = self._states.run(feeds, self._check_feeds, self._compute)
-            for index in self._states.outputs.intersection(chosen):
-                results[index] = self._states.rows_of(index)
+        try:
+            if self._states is None:
+                results = self._run_fed(feeds)
+            else:
+                results = self._states.run(feeds, self._check_feeds, self._compute)
+                for index in self._states.outputs.intersection(chosen):
+                    results[index] = self._states.rows_of(index)
+        except Exception:
+            self._package.container.check_unchanged()  # then that is the cause
+            raise
+        self._package.container.check_unchanged()
         for index, keys in self._package.map_keys.items():
             results[index] = self._maps_of(index, keys, results[index])
         return [results[index] for index in chosen]
@@ -309,11 +315,17 @@ class InferenceSession:
 
         self.agree()
         profile = Profile()
-        if self._states is None:
-            self._compute(self._check_feeds(feeds), feeds, profile)
-        else:
-            self._states.run(feeds, self._check_feeds, self._compute, profile)
-        return profile.times()
+        try:
+            if self._states is None:
+                self._compute(self._check_feeds(feeds), feeds, profile)
+            else:
+                self._states.run(feeds, self._check_feeds, self._compute, profile)
+            times = profile.times()
+        except Exception:
+            self._package.container.check_unchanged()
+            raise
+        self._package.container.check_unchanged()
+        return times
 
     @property
     def has_collectives(self) -> bool:

@@ -10,13 +10,14 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import onnx
 
 from atcpy import __version__
 from atcpy.errors import AtcError, AtcWarning, Where
-from atcpy.files import open_file
+from atcpy.files import check_unchanged, open_file, require_unchanged_files
 from atcpy.ir import CompiledModel, Engine, Graph, states_by_name, task_counts, walk
 from atcpy.ir.collector import collector_paused
 from atcpy.ir.decisions import Moment, PassCount
@@ -166,11 +167,14 @@ def convert(
 ) -> ConvertReport:
     """Converts a model and writes the package to `target`; with None nothing is written."""
     key = None if options.sign is None else read_signing_key(options.sign)  # refused before the work, not behind it
-    compiled, report = compile_model(model, options, observer)
-    if target is None:
-        return report
-    start = time.perf_counter()
-    writer.write(target, compiled, sign=None if key is None else key.sign)
+    with require_unchanged_files() as files:
+        compiled, report = compile_model(model, options, observer)
+        if target is None:
+            return report
+        start = time.perf_counter()
+        sign = None if key is None else key.sign
+        writer.write(target, compiled, sign=sign, check=partial(check_unchanged, files))
+        files.clear()  # what happens to them now does not matter
     if key is not None:
         report = replace(report, signed_by=key.public.fingerprint, warnings=(*report.warnings, *key.warnings))
     written = reporting.StageTime("write", time.perf_counter() - start)

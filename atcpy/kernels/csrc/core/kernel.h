@@ -81,7 +81,7 @@ struct task_view {
     const struct atc_slot *src, *dst;
     int n_src, n_dst;
     const void *params;
-    const uint8_t *weights; /* the constants of the package */
+    const uint8_t *weights; /* the constants of the package; NULL unless .reads_constants */
     /* Where atc_holds notes how many bytes of each operand the kernel may touch, those of the
      * destinations after those of the sources; or NULL.
      */
@@ -121,6 +121,10 @@ struct kernel_family {
     struct kernel_cost (*cost)(const void *params, const struct atc_cpu *cpu);
     /* Bit i: destination 0 may be the very memory of source i. */
     uint32_t inplace;
+    /* The checker reads constants, by atc_constant: a loader whose constants lie in a file that
+     * others may write to copies them before, so that what was checked is what runs.
+     */
+    bool reads_constants;
     bool draws; /* results may differ from launch to launch, by kernel_args.entropy */
     enum atc_control control;
 };
@@ -207,7 +211,7 @@ static inline bool atc_same_memory(const struct atc_slot *a, const struct atc_sl
 static inline const void *atc_constant(const struct task_view *task, int source)
 {
     const struct atc_slot *slot = task->src + source;
-    if (slot->region != REGION_WEIGHTS)
+    if (slot->region != REGION_WEIGHTS || task->weights == NULL)
         return NULL;
     if (task->read != NULL)
         *task->read = atc_add(*task->read, (int64_t)slot->bytes);

@@ -8,6 +8,7 @@
  *     run.execute(first, last, elapsed_ns=None);  memoryview(run) -> the arena
  *     run.iterate(count, swaps, strides, condition) -> how many iterations there were
  *     maps_of_rows(keys, rows) -> [{key: float, ...}, ...]
+ *     MappedFile(fd, bytes); memoryview(file);  file.has_changed();  file.accept() -> bool
  *     set_deadline(ns) -> the one before;  check_deadline()
  *     start_watchdog(seconds, text, code);  stop_watchdog()
  *     SymbolicPlan(blob, records, weights, threads, isa, only, arenas_of)
@@ -19,6 +20,7 @@
 
 #include "core/clock.h"
 #include "core/cpu.h"
+#include "core/mapped_file.h"
 #include "core/plan.h"
 #include "core/program.h"
 #include "core/symbolic.h"
@@ -41,6 +43,11 @@ struct plan_object {
     Py_buffer weights;
     PyObject *owner; /* of the arenas, and for an instance of the weights; NULL: the plan itself */
     int64_t *sizes;  /* of inputs, then of outputs */
+};
+
+struct file_object {
+    PyObject_HEAD struct atc_mapped_file *file;
+    size_t bytes;
 };
 
 struct run_object {
@@ -784,6 +791,72 @@ static int run_getbuffer(PyObject *object, Py_buffer *view, int flags)
                              (Py_ssize_t)self->owner->plan->arena_bytes, 0, flags);
 }
 
+/* --- MappedFile --------------------------------------------------------------------------------
+ */
+
+static int file_init(PyObject *object, PyObject *args, PyObject *kwargs)
+{
+    struct file_object *self = (struct file_object *)object;
+    static char *names[] = {"fd", "bytes", NULL};
+    int fd;
+    Py_ssize_t bytes;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "in", names, &fd, &bytes))
+        return -1;
+    if (self->file != NULL || bytes <= 0) {
+        PyErr_SetString(PyExc_ValueError, "a file is mapped once, and not without a byte");
+        return -1;
+    }
+    self->file = atc_map_file(fd, (size_t)bytes);
+    self->bytes = (size_t)bytes;
+    if (self->file == NULL) {
+        PyErr_SetFromErrno(PyExc_OSError);
+        return -1;
+    }
+    return 0;
+}
+
+static void file_dealloc(PyObject *object)
+{
+    struct file_object *self = (struct file_object *)object;
+    if (self->file != NULL)
+        atc_unmap_file(self->file);
+    PyTypeObject *type = Py_TYPE(object);
+    type->tp_free(object);
+    Py_DECREF(type);
+}
+
+/* The mapped file, or NULL with an exception. */
+static struct atc_mapped_file *mapped_file(PyObject *object)
+{
+    struct atc_mapped_file *file = ((struct file_object *)object)->file;
+    if (file == NULL)
+        PyErr_SetString(PyExc_ValueError, "no file is mapped");
+    return file;
+}
+
+static PyObject *file_has_changed(PyObject *object, PyObject *unused)
+{
+    (void)unused;
+    const struct atc_mapped_file *file = mapped_file(object);
+    return file == NULL ? NULL : PyBool_FromLong(atc_file_has_changed(file));
+}
+
+static PyObject *file_accept(PyObject *object, PyObject *unused)
+{
+    (void)unused;
+    struct atc_mapped_file *file = mapped_file(object);
+    return file == NULL ? NULL : PyBool_FromLong(atc_accept_file(file));
+}
+
+static int file_getbuffer(PyObject *object, Py_buffer *view, int flags)
+{
+    const struct atc_mapped_file *file = mapped_file(object);
+    if (file == NULL)
+        return -1;
+    const size_t bytes = ((struct file_object *)object)->bytes;
+    return PyBuffer_FillInfo(view, object, atomic_load(&file->start), (Py_ssize_t)bytes, 1, flags);
+}
+
 /* --- maps --------------------------------------------------------------------------------------
  */
 
@@ -881,6 +954,20 @@ static PyType_Slot run_slots[] = {
 static PyType_Spec run_spec = {"atcpy.kernels._kernels.Run", sizeof(struct run_object), 0,
                                Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, run_slots};
 
+static PyMethodDef file_methods[] = {
+    {"has_changed", file_has_changed, METH_NOARGS,
+     "Whether the file was cut short or written to since it was mapped or accepted."},
+    {"accept", file_accept, METH_NOARGS,
+     "Takes the present time of modification for right; False if pages or the size are lost."},
+    {NULL, NULL, 0, NULL},
+};
+static PyType_Slot file_slots[] = {
+    {Py_tp_init, file_init},       {Py_tp_new, PyType_GenericNew},    {Py_tp_dealloc, file_dealloc},
+    {Py_tp_methods, file_methods}, {Py_bf_getbuffer, file_getbuffer}, {0, NULL},
+};
+static PyType_Spec file_spec = {"atcpy.kernels._kernels.MappedFile", sizeof(struct file_object), 0,
+                                Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, file_slots};
+
 static PyMethodDef functions[] = {
     {"families", list_families, METH_NOARGS, "The families' argument fields, by name."},
     {"rows", list_rows, METH_NOARGS, "The kernel table."},
@@ -910,6 +997,24 @@ static PyObject *program_ops(void)
     return names;
 }
 
+/* The families whose checkers read constants. */
+static PyObject *constant_readers(void)
+{
+    PyObject *names = PySet_New(NULL), *frozen = NULL;
+    for (int i = 0; names != NULL && i < kernel_table_rows; i++) {
+        if (!kernel_table[i].family->reads_constants)
+            continue;
+        PyObject *name = PyUnicode_FromString(kernel_table[i].family->name);
+        if (name == NULL || PySet_Add(names, name) < 0)
+            Py_CLEAR(names);
+        Py_XDECREF(name);
+    }
+    if (names != NULL)
+        frozen = PyFrozenSet_New(names);
+    Py_XDECREF(names);
+    return frozen;
+}
+
 static int module_exec(PyObject *module)
 {
     refused_error = PyErr_NewException("atcpy.kernels._kernels.Refused", NULL, NULL);
@@ -920,15 +1025,19 @@ static int module_exec(PyObject *module)
         return -1;
     unmet_error = PyErr_NewException("atcpy.kernels._kernels.Unmet", refused_error, NULL);
     PyObject *symbolic_type = PyType_FromSpec(&symbolic_spec);
-    PyObject *ops = program_ops();
-    if (unmet_error == NULL || symbolic_type == NULL || ops == NULL)
+    PyObject *file_type = PyType_FromSpec(&file_spec);
+    PyObject *ops = program_ops(), *readers = constant_readers();
+    if (unmet_error == NULL || symbolic_type == NULL || file_type == NULL || ops == NULL ||
+        readers == NULL)
         return -1;
     if (PyModule_AddObjectRef(module, "Refused", refused_error) < 0 ||
         PyModule_AddObjectRef(module, "Fault", fault_error) < 0 ||
         PyModule_AddObjectRef(module, "Unmet", unmet_error) < 0 ||
         PyModule_AddObjectRef(module, "Plan", (PyObject *)plan_type) < 0 ||
         PyModule_AddObjectRef(module, "SymbolicPlan", symbolic_type) < 0 ||
+        PyModule_AddObjectRef(module, "MappedFile", file_type) < 0 ||
         PyModule_AddObjectRef(module, "PROGRAM_OPS", ops) < 0 ||
+        PyModule_AddObjectRef(module, "CONSTANT_READERS", readers) < 0 ||
         PyModule_AddObjectRef(module, "Run", (PyObject *)run_type) < 0 ||
         PyModule_AddIntConstant(module, "TASK_BYTES", ATC_TASK_BYTES) < 0 ||
         PyModule_AddIntConstant(module, "PARAM_BYTES", ATC_PARAM_BYTES) < 0 ||
@@ -936,7 +1045,9 @@ static int module_exec(PyObject *module)
         PyModule_AddIntConstant(module, "MAX_RANK", ATC_MAX_RANK) < 0)
         return -1;
     Py_DECREF(symbolic_type);
+    Py_DECREF(file_type);
     Py_DECREF(ops);
+    Py_DECREF(readers);
     return 0;
 }
 

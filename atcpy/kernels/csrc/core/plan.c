@@ -213,7 +213,7 @@ const char *atc_check_task(const struct atc_task *task, const struct kernel_fami
                                    .n_src = task->n_src,
                                    .n_dst = task->n_dst,
                                    .params = task->params,
-                                   .weights = weights,
+                                   .weights = family->reads_constants ? weights : NULL,
                                    .extents = needs->extents,
                                    .read = &needs->read};
     const char *reason = family->check(&view);

@@ -168,7 +168,7 @@ static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
                                 .work = atc_mul(p->rows, row)};
 }
 
-DEFINE_FAMILY(trees, TREES_FIELDS, .check = check, .cost = cost);
+DEFINE_FAMILY(trees, TREES_FIELDS, .check = check, .cost = cost, .reads_constants = true);
 
 /* --- the kernels ---------------------------------------------------------------------------- */
 
