@@ -3,14 +3,18 @@
 Names load when they are first used: `import atcpy` costs nothing.
 """
 
+from __future__ import annotations
+
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
+# As `typing` has it, whose import takes milliseconds.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pathlib import Path
+    from typing import Any
 
     import onnx
 
@@ -89,10 +93,10 @@ def _part_of_atcpy(name: str) -> Iterator[None]:
 
 
 def convert(
-    model: "str | os.PathLike[str] | onnx.ModelProto",
-    output: "str | os.PathLike[str]",
+    model: str | os.PathLike[str] | onnx.ModelProto,
+    output: str | os.PathLike[str],
     **options: Any,
-) -> "ConvertReport":
+) -> ConvertReport:
     """Compile `model`, a path or a ModelProto, into the package `output`; `.om` is appended unless the name has it.
 
     The options are those of `atcpy convert`, each as its text there or as the natural value:
@@ -114,12 +118,12 @@ def convert(
 
 
 def freeze(
-    model: "str | os.PathLike[str]",
-    output: "str | os.PathLike[str]",
+    model: str | os.PathLike[str],
+    output: str | os.PathLike[str],
     *,
-    checkpoint: "str | os.PathLike[str] | None" = None,
+    checkpoint: str | os.PathLike[str] | None = None,
     **options: Any,
-) -> "FreezeReport":
+) -> FreezeReport:
     """Write a TensorFlow model, a SavedModel or a checkpoint, to `output` as one graph whose variables are constants.
     With `checkpoint` they are those of a checkpoint that was saved without the graph.
 
@@ -147,10 +151,10 @@ def include_dir() -> str:
 
 
 def optimize(
-    model: "str | os.PathLike[str] | onnx.ModelProto",
-    output: "str | os.PathLike[str]",
+    model: str | os.PathLike[str] | onnx.ModelProto,
+    output: str | os.PathLike[str],
     **options: Any,
-) -> "OptimizeReport":
+) -> OptimizeReport:
     """Write `model`, a path or a ModelProto, to `output` as a smaller model of the same meaning, for any runtime.
 
     The options are those of `atcpy optimize`, each as its text there or as the natural value:
@@ -167,7 +171,7 @@ def optimize(
     return optimize_model(_model(model), Path(output), rewrite_options(options), check_rewritten)
 
 
-def _compiler(cmdline: str) -> "Specialize":
+def _compiler(cmdline: str) -> Specialize:
     """Return the function that compiles graphs at run time, with the options that a package records. Raises ImportError
     where only the runtime is installed.
     """
@@ -179,15 +183,13 @@ def _compiler(cmdline: str) -> "Specialize":
     return partial(specialize, options=recorded_options(cmdline))
 
 
-def _model(model: "str | os.PathLike[str] | onnx.ModelProto") -> "Path | onnx.ModelProto":
-    import os
+def _model(model: str | os.PathLike[str] | onnx.ModelProto) -> Path | onnx.ModelProto:
     from pathlib import Path
 
     return Path(model) if isinstance(model, str | os.PathLike) else model
 
 
-def _om_path(output: "str | os.PathLike[str]") -> "Path":
-    import os
+def _om_path(output: str | os.PathLike[str]) -> Path:
     from pathlib import Path
 
     text = os.fspath(output)

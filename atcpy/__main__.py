@@ -1,7 +1,12 @@
 """`python -m atcpy`, and the entry point of the `atcpy` command."""
 
-import signal
+import os
 import sys
+
+try:
+    import signal
+except KeyboardInterrupt:  # nothing handles it yet
+    os._exit(130)
 
 # What an interpreter with numpy, protobuf and the compiler takes, of address space and of memory for data.
 _ADDRESS_MB, _DATA_MB = 288, 96
