@@ -6,7 +6,7 @@ import json
 import re
 import zipfile
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, BinaryIO
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from atcpy.errors import UsageError, Where, did_you_mean, raise_os_error
 from atcpy.files import open_file
-from atcpy.om.atomic import atomic_write, make_directory
+from atcpy.om.atomic import atomic_write, atomic_write_together, directory
 from atcpy.options import MAX_DIM, read_int
 from atcpy.verify.inputs import Array, Feeds, Fill, Port, make_array
 
@@ -196,14 +196,19 @@ def safe_names(names: Iterable[str]) -> dict[str, str]:
 
 def save_folder(folder: Path, arrays: Mapping[str, Array]) -> dict[str, str]:
     """Each array as `.npy`, and `outputs.json` that tells which is which; the paths by name."""
-    make_directory(folder)
     files = {name: stem + ".npy" for name, stem in safe_names(arrays).items()}
-    for name, array in arrays.items():
-        buffer = io.BytesIO()
-        _write(buffer, array)
-        atomic_write(folder / files[name], [buffer.getvalue()])
-    atomic_write(folder / "outputs.json", [json.dumps(files, indent=1).encode() + b"\n"])
+    contents = {folder / files[name]: _npy(array) for name, array in arrays.items()}
+    index = [json.dumps(files, indent=1).encode() + b"\n"]
+    with directory(folder):
+        atomic_write_together({**contents, folder / "outputs.json": index})
     return {name: str(folder / file) for name, file in files.items()}
+
+
+def _npy(array: Array) -> Iterator[memoryview]:
+    """The content of a file, made when it is written: not all of them are in memory at once."""
+    buffer = io.BytesIO()
+    _write(buffer, array)
+    yield buffer.getbuffer()
 
 
 def save_npz(path: Path, arrays: Mapping[str, Array]) -> None:

@@ -11,13 +11,13 @@ import onnx
 
 from atcpy import __version__
 from atcpy.ir.tensor import Array
-from atcpy.om.atomic import atomic_write, make_directory
+from atcpy.om.atomic import atomic_write_together, directory
 
 MODEL, INPUTS, COMMAND, PAGE = "model.onnx", "inputs.npz", "command.sh", "README.md"
 
 
 def write_repro(
-    directory: Path,
+    folder: Path,
     model: onnx.ModelProto,
     inputs: Mapping[str, Array],
     *,
@@ -30,7 +30,6 @@ def write_repro(
     """Write the four files. `cause` is the title of the page, `without` says what happens without the culprit, and
     `origin` names the whole model.
     """
-    make_directory(directory)
     arrays = io.BytesIO()
     np.savez(arrays, **dict(inputs))  # type: ignore[arg-type]
     ops = " → ".join(node.op_type for node in model.graph.node)
@@ -44,7 +43,12 @@ def write_repro(
 - `{INPUTS}`: what the whole model computes there
 - atcpy {__version__}
 """
-    atomic_write(directory / MODEL, [model.SerializeToString(deterministic=True)])
-    atomic_write(directory / INPUTS, [arrays.getvalue()])
-    atomic_write(directory / COMMAND, [f'#!/bin/sh\ncd "$(dirname "$0")" && exec {command}\n'.encode()])
-    atomic_write(directory / PAGE, [page.encode("utf-8", "backslashreplace")])
+    with directory(folder):
+        atomic_write_together(
+            {
+                folder / MODEL: [model.SerializeToString(deterministic=True)],
+                folder / INPUTS: [arrays.getvalue()],
+                folder / COMMAND: [f'#!/bin/sh\ncd "$(dirname "$0")" && exec {command}\n'.encode()],
+                folder / PAGE: [page.encode("utf-8", "backslashreplace")],
+            }
+        )

@@ -19,7 +19,7 @@ from atcpy.ir import Decisions, Graph
 from atcpy.ir.decisions import Moment
 from atcpy.ir.tensor import Array
 from atcpy.om import writer
-from atcpy.om.atomic import atomic_write, make_directory
+from atcpy.om.atomic import atomic_write, directory
 from atcpy.options import OPTIONS, convert_options
 from atcpy.stages.pipeline import Observer, compile_model
 
@@ -144,8 +144,8 @@ class TrialMemory:
     outcome depends on.
     """
 
-    def __init__(self, directory: Path, identity: Mapping[str, Any], *, resume: bool) -> None:
-        self._path = directory / _STATE
+    def __init__(self, folder: Path, identity: Mapping[str, Any], *, resume: bool) -> None:
+        self._path = folder / _STATE
         self._identity = {"atcpy": __version__, **identity}
         self._outcomes: dict[str, Any] = {}
         if resume:
@@ -180,8 +180,8 @@ class TrialMemory:
     def keep(self, trial: Trial, outcome: Outcome) -> Outcome:
         """Store an outcome, and return it."""
         self._outcomes[_key(trial)] = asdict(outcome)
-        make_directory(self._path.parent)
-        atomic_write(self._path, [json.dumps({"of": self._identity, "outcomes": self._outcomes}).encode()])
+        with directory(self._path.parent):
+            atomic_write(self._path, [json.dumps({"of": self._identity, "outcomes": self._outcomes}).encode()])
         return outcome
 
 

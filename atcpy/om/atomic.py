@@ -6,14 +6,17 @@ The target itself is never opened for writing. What a killed process left behind
 the same target; a lock on the temporary file tells a dead writer from one that lives where its pid means nothing here.
 """
 
+from __future__ import annotations
+
 import fcntl
 import hashlib
 import itertools
 import os
 import re
 import stat
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from atcpy.errors import UsageError, Where, raise_os_error
@@ -36,20 +39,14 @@ def atomic_write(
 
     A full or failing disk is a `ResourceLimit`, a path that cannot be written a `UsageError`.
     """
-    shown = os.fspath(target)
-    try:
-        path = Path(os.path.realpath(target))  # a symbolic link stays one: what it names is replaced
-        mode = _check_target(path, shown)
-        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            _remove_stale(folder, path.name)
-            _replace(folder, path.name, buffers, mode, finish)
-        finally:
-            os.close(folder)
-    except OSError as error:
-        raise_os_error(error, shown, writing=True)
-    except ValueError as error:
-        raise UsageError("E13004", f"{shown} is no path: {error}", where=Where(file=shown)) from error
+    with _Folders() as folders:
+        _replace([_open_target(target, buffers, finish, folders)])
+
+
+def atomic_write_together(contents: Mapping[Path, Iterable[Buffer]]) -> None:
+    """`atomic_write` for files that belong together: none is replaced before all are written."""
+    with _Folders() as folders:
+        _replace([_open_target(target, buffers, None, folders) for target, buffers in contents.items()])
 
 
 def move(source: Path, target: Path) -> None:
@@ -65,12 +62,79 @@ def move(source: Path, target: Path) -> None:
         raise_os_error(error, str(target), writing=True)
 
 
-def make_directory(path: Path) -> None:
-    """Create a directory, and those above it, where they are missing."""
+@contextmanager
+def directory(path: Path) -> Iterator[Path]:
+    """Create a directory, and those above it, where they are missing, for what is written within. If that raises, those
+    that were created are removed again, unless something is in them.
+    """
+    created: list[Path] = []
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        with _errors_of(str(path)):
+            created += [folder for folder in (path, *path.parents) if not folder.exists()]
+            path.mkdir(parents=True, exist_ok=True)
+        yield path
+    except BaseException:
+        for folder in created:
+            with suppress(OSError, ValueError):
+                folder.rmdir()
+        raise
+
+
+@contextmanager
+def _errors_of(shown: str) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
-        raise_os_error(error, str(path), writing=True)
+        raise_os_error(error, shown, writing=True)
+    except ValueError as error:
+        raise UsageError("E13004", f"{shown} is no path: {error}", where=Where(file=shown)) from error
+
+
+@dataclass(frozen=True, slots=True)
+class _Replacement:
+    """A file that is to be replaced: its open folder, its name there, and what it will hold."""
+
+    shown: str
+    folder: int
+    name: str
+    mode: int | None
+    buffers: Iterable[Buffer]
+    finish: Callable[[int], None] | None
+
+
+def _open_target(
+    target: str | os.PathLike[str],
+    buffers: Iterable[Buffer],
+    finish: Callable[[int], None] | None,
+    folders: _Folders,
+) -> _Replacement:
+    shown = os.fspath(target)
+    with _errors_of(shown):
+        path = Path(os.path.realpath(target))  # a symbolic link stays one: what it names is replaced
+        mode = _check_target(path, shown)
+        folder = folders.open(path.parent)
+        _remove_stale(folder, path.name)
+    return _Replacement(shown, folder, path.name, mode, buffers, finish)
+
+
+class _Folders(ExitStack):
+    """The folders of files that are replaced, each opened once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._opened: dict[Path, int] = {}
+
+    def open(self, path: Path) -> int:
+        """The descriptor of a folder, until the context ends."""
+        if path not in self._opened:
+            self._opened[path] = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            self.callback(_close, self._opened[path], str(path))
+        return self._opened[path]
+
+
+def _close(folder: int, shown: str) -> None:
+    with _errors_of(shown):
+        os.close(folder)
 
 
 def _check_target(path: Path, shown: str) -> int | None:
@@ -88,16 +152,32 @@ def _check_target(path: Path, shown: str) -> int | None:
     return stat.S_IMODE(status.st_mode) & 0o777
 
 
-def _replace(
-    folder: int, name: str, buffers: Iterable[Buffer], mode: int | None, finish: Callable[[int], None] | None
-) -> None:
-    temporary = _temporary_name(name)
-    _unfinished[temporary] = folder
+def _replace(files: Sequence[_Replacement]) -> None:
+    temporaries: list[str] = []
     try:
-        _write_and_rename(folder, temporary, name, buffers, mode, finish)
+        for file in files:
+            temporaries.append(_temporary_name(file.name))
+            _unfinished[temporaries[-1]] = file.folder
+            with _errors_of(file.shown):
+                try:
+                    _write(file, temporaries[-1])
+                except FileExistsError:  # it is another writer's
+                    del _unfinished[temporaries.pop()]
+                    raise
+        for file, temporary in zip(files, temporaries, strict=True):
+            with _errors_of(file.shown):
+                os.rename(temporary, file.name, src_dir_fd=file.folder, dst_dir_fd=file.folder)
+    except BaseException:  # an interrupt, too, leaves nothing behind, also one between two lines
+        for temporary in temporaries:
+            with suppress(OSError):
+                os.unlink(temporary, dir_fd=_unfinished[temporary])
+        raise
     finally:
-        del _unfinished[temporary]
-    os.fsync(folder)
+        for temporary in temporaries:
+            del _unfinished[temporary]
+    for file in files:
+        with _errors_of(file.shown):
+            os.fsync(file.folder)
 
 
 def abandon() -> None:
@@ -107,35 +187,20 @@ def abandon() -> None:
             os.unlink(temporary, dir_fd=folder)
 
 
-def _write_and_rename(
-    folder: int,
-    temporary: str,
-    name: str,
-    buffers: Iterable[Buffer],
-    mode: int | None,
-    finish: Callable[[int], None] | None,
-) -> None:
+def _write(file: _Replacement, temporary: str) -> None:
+    fd = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666, dir_fd=file.folder)
     try:
-        fd = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666, dir_fd=folder)
-        try:
-            with suppress(OSError):  # a disk without locks: the pid in the name must do
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if mode is not None and mode != stat.S_IMODE(os.fstat(fd).st_mode):
-                os.fchmod(fd, mode)
-            for buffer in buffers:
-                _write_all(fd, buffer)
-            if finish is not None:
-                finish(fd)
-            os.fsync(fd)
-        finally:
-            os.close(fd)
-        os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
-    except FileExistsError:  # it is another writer's
-        raise
-    except BaseException:  # an interrupt, too, leaves nothing behind, also one between two lines
-        with suppress(OSError):
-            os.unlink(temporary, dir_fd=folder)
-        raise
+        with suppress(OSError):  # a disk without locks: the pid in the name must do
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if file.mode is not None and file.mode != stat.S_IMODE(os.fstat(fd).st_mode):
+            os.fchmod(fd, file.mode)
+        for buffer in file.buffers:
+            _write_all(fd, buffer)
+        if file.finish is not None:
+            file.finish(fd)
+        os.fsync(fd)
+    finally:
+        os.close(fd)
 
 
 def _write_all(fd: int, buffer: Buffer) -> None:

@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from atcpy.errors import raise_os_error
 from atcpy.ir import Graph
 from atcpy.ir.decisions import Moment
 from atcpy.ir.dump import dump
-from atcpy.om.atomic import make_directory
+from atcpy.om.atomic import atomic_write, directory
 from atcpy.options import DumpOptions, Stage
 from atcpy.stages.pipeline import GE_STAGE, Observer
 
@@ -38,11 +37,8 @@ class Dumper(Observer):
 
 
 def _write(path: Path, graphs: Sequence[Graph]) -> None:
-    make_directory(path.parent)
-    try:
-        path.write_text(_text(graphs), encoding="utf-8", errors="backslashreplace")
-    except OSError as error:
-        raise_os_error(error, str(path), writing=True)
+    with directory(path.parent):
+        atomic_write(path, [_text(graphs).encode("utf-8", "backslashreplace")])
 
 
 def _text(graphs: Sequence[Graph]) -> str:

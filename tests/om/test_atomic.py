@@ -13,7 +13,7 @@ import pytest
 
 from atcpy.errors import ResourceLimit, UsageError
 from atcpy.om import atomic
-from atcpy.om.atomic import atomic_write
+from atcpy.om.atomic import atomic_write, atomic_write_together, directory
 
 OLD = b"old" * 1000
 NEW = [b"n" * 5000, bytearray(b"e" * 3), memoryview(b"w" * 70000)]
@@ -187,7 +187,7 @@ def test_longest_name_can_be_written(name: str, tmp_path: Path) -> None:
 
 KILLED = """
 import os, signal, sys
-from atcpy.om.atomic import atomic_write
+from atcpy.om.atomic import atomic_write, atomic_write_together, directory
 call, n = sys.argv[2], int(sys.argv[3])
 real, count = getattr(os, call), 0
 def dying(*args, **kwargs):
@@ -236,7 +236,7 @@ def test_temporary_file_of_a_living_process_is_kept(target: Path) -> None:
 LIMITED = """
 import resource, sys
 from atcpy.errors import ResourceLimit
-from atcpy.om.atomic import atomic_write
+from atcpy.om.atomic import atomic_write, atomic_write_together, directory
 resource.setrlimit(resource.RLIMIT_FSIZE, (50000, 50000))
 try:
     atomic_write(sys.argv[1], [b"n" * 40000] * 3)
@@ -312,7 +312,8 @@ def test_a_file_is_moved_over_another(target: Path) -> None:
 
 def test_a_directory_is_made_with_those_above_it(tmp_path: Path) -> None:
     for _ in range(2):
-        atomic.make_directory(tmp_path / "a" / "b")
+        with directory(tmp_path / "a" / "b"):
+            pass
     assert (tmp_path / "a" / "b").is_dir()
 
 
@@ -321,12 +322,66 @@ def test_a_directory_is_made_with_those_above_it(tmp_path: Path) -> None:
     [
         lambda target: atomic.move(target, target.parent / "no folder" / "m.om"),
         lambda target: atomic.move(target.with_name("missing"), target),
-        lambda target: atomic.make_directory(target / "below a file"),
     ],
-    ids=["move into no folder", "move of nothing", "directory below a file"],
+    ids=["move into no folder", "move of nothing"],
 )
-def test_what_cannot_be_moved_or_made_is_a_usage_error(act: Callable[[Path], None], target: Path) -> None:
+def test_what_cannot_be_moved_is_a_usage_error(act: Callable[[Path], None], target: Path) -> None:
     with pytest.raises(UsageError) as caught:
         act(target)
     assert caught.value.code == "E13004"
     assert files(target.parent) == {"m.om": OLD}
+
+
+# ---- files that belong together, and their directory
+
+
+@pytest.mark.parametrize("call", ["write", "fsync", "open"])
+def test_files_that_belong_together_are_all_old_or_all_new(
+    call: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = dict.fromkeys(("a", "b", "c"), OLD)
+    real: Callable[..., object] = getattr(os, call)
+    refused = 0
+    for n in range(1, 100):
+        for name, content in old.items():
+            (tmp_path / name).write_bytes(content)
+        calls = 0
+
+        def failing(*args: object, n: int = n, **kwargs: object) -> object:
+            nonlocal calls
+            calls += 1
+            if calls == n:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            return real(*args, **kwargs)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(os, call, failing)
+            try:
+                atomic_write_together({tmp_path / name: [name.encode()] for name in old})
+            except ResourceLimit:
+                refused += 1
+        assert files(tmp_path) in (old, {name: name.encode() for name in old})
+        if calls < n:
+            break
+    assert refused == n - 1 >= 3
+
+
+def test_directories_that_were_created_go_with_what_failed_in_them(tmp_path: Path) -> None:
+    with pytest.raises(ResourceLimit), directory(tmp_path / "a" / "b"):
+        raise ResourceLimit("R0002", "full")
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "a").mkdir()
+    with pytest.raises(ResourceLimit), directory(tmp_path / "a" / "b") as made:
+        (made / "file").touch()
+        raise ResourceLimit("R0002", "full")
+    with pytest.raises(KeyboardInterrupt), directory(tmp_path / "a"):
+        raise KeyboardInterrupt
+    assert (tmp_path / "a" / "b" / "file").exists()
+
+
+@pytest.mark.parametrize("name", ["file/below", "nul\0byte", "x" * 300])
+def test_directory_that_cannot_be_is_a_usage_error(name: str, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageError) as caught, directory(tmp_path / name):
+        pass
+    assert caught.value.code == "E13004"
