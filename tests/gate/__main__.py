@@ -47,6 +47,8 @@ FIGURES = (
            "make fuzz-kernels FUZZ_RUNS=30000000", None),
     Figure("faults", "crash points and failing system calls of the writer: torn, lost, litter", "0",
            "python -m tests.gate.faults", None),
+    Figure("replacement", "packages replaced while others read them, two writers of one file: torn, lost, litter", "0",
+           "python -m tests.gate.replacement --rounds 1000", None),
     Figure("disks", "full, read-only, limited disks under all that commands write: wrong code, torn, litter", "0",
            "python -m tests.gate.disks", None),
     Figure("signals", "signals at random moments of commands: late, traceback, torn output, litter", "0",
