@@ -49,6 +49,8 @@ FIGURES = (
            "python -m tests.gate.faults", None),
     Figure("replacement", "packages replaced while others read them, two writers of one file: torn, lost, litter", "0",
            "python -m tests.gate.replacement --rounds 1000", None),
+    Figure("in_place", "packages and models changed while they are read: wrong result, crash, wrong code", "0 of 400",
+           "python -m tests.gate.in_place --tries 400", None),
     Figure("disks", "full, read-only, limited disks under all that commands write: wrong code, torn, litter", "0",
            "python -m tests.gate.disks", None),
     Figure("signals", "signals at random moments of commands: late, traceback, torn output, litter", "0",
