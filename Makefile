@@ -135,9 +135,10 @@ asan: $(ASAN)/build.ninja ## kernel tests under AddressSanitizer and UBSan
 $(TSAN)/build.ninja: | $(STAMP)
 	$(MESON) setup $(TSAN) --buildtype=debugoptimized -Db_sanitize=thread -Db_lundef=false -Ddriver=threads -Dwerror=true
 
-tsan: $(TSAN)/build.ninja ## the worker pool under ThreadSanitizer, without Python
-	@$(NINJA) -C $(TSAN) -j $(JOBS) --quiet tests/csrc/threads
+tsan: $(TSAN)/build.ninja ## the worker pool and mapped files under ThreadSanitizer, without Python
+	@$(NINJA) -C $(TSAN) -j $(JOBS) --quiet tests/csrc/threads tests/csrc/mapped_files
 	TSAN_OPTIONS=halt_on_error=1:die_after_fork=0 $(TSAN)/tests/csrc/threads
+	TSAN_OPTIONS=halt_on_error=1 $(TSAN)/tests/csrc/mapped_files
 
 FUZZERS := $(addprefix tests/csrc/fuzz_,kernels plan symbolic)
 fuzz: build $(ASAN)/build.ninja ## kernel launches, task records and symbolic plans, changed at random, through checkers, kernels and loader; FUZZ_RUNS=N FUZZ_SEED=S FUZZ_MODELS="…"
