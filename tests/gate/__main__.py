@@ -53,6 +53,8 @@ FIGURES = (
            "python -m tests.gate.in_place --tries 400", None),
     Figure("disks", "full, read-only, limited disks under all that commands write: wrong code, torn, litter", "0",
            "python -m tests.gate.disks", None),
+    Figure("determinism", "18 variants of the environment × models: other packages; other results by threads or runs",
+           "0 of 18 × ≥ 30", "python -m tests.gate.determinism", None),
     Figure("signals", "signals at random moments of commands: late, traceback, torn output, litter", "0",
            "python -m tests.gate.signals --tries 600", None),
     Figure("allocations", "failing allocations of the extension that do not end with 6", "0",

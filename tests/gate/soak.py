@@ -42,13 +42,14 @@ def jobs(seed: int) -> list[Job]:
     for name in TEXTS:
         session = InferenceSession(whole(name), threads=2)
         for size in SIZES:
-            feeds = _feeds(session, size, rng)
+            feeds = feeds_of_size(session, size, rng)
             results = tuple(result.tobytes() for result in session.run(None, feeds))
             found.append(Job(name, session, feeds, results))
     return found
 
 
-def _feeds(session: InferenceSession, size: int, rng: np.random.Generator) -> dict[str, Array]:
+def feeds_of_size(session: InferenceSession, size: int, rng: np.random.Generator) -> dict[str, Array]:
+    """Random inputs, open dims being of one size; those of the gear that the size chooses, if there are gears."""
     feeds: dict[str, Array] = {}
     for port in session.get_inputs():
         gear = port.gears[size % len(port.gears)] if port.gears else None
