@@ -50,8 +50,9 @@ def _interrupt(_number: int, frame: FrameType | None) -> None:
 
 def _leave(code: int) -> NoReturn:
     """End without unwinding; a package that was being written leaves no temporary file."""
-    if (atomic := sys.modules.get("atcpy.om.atomic")) is not None:
-        atomic.abandon()
+    # The writer may be what is being imported: then it has no file yet.
+    if (abandon := getattr(sys.modules.get("atcpy.om.atomic"), "abandon", None)) is not None:
+        abandon()
     os._exit(code)
 
 

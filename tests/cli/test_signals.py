@@ -68,6 +68,18 @@ def test_an_interrupt_before_the_command_line_is_loaded_prints_nothing() -> None
     assert ending(script) == (-signal.SIGINT, "", "")
 
 
+def test_an_interrupt_during_the_import_of_the_writer_ends_at_once() -> None:
+    script = (
+        "import os, signal; from atcpy.cli.signals import handle_signals; handle_signals()\n"
+        "import atcpy.om, dataclasses; own = dataclasses.dataclass\n"
+        "def interrupt(*rest, **options):\n"
+        "    os.kill(os.getpid(), signal.SIGINT)\n"
+        "    return own(*rest, **options)\n"
+        "dataclasses.dataclass = interrupt; import atcpy.om.atomic; print('imported')"
+    )
+    assert ending(script) == (130, "", "interrupted\n")
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_when_all_is_done_prints_nothing(number: signal.Signals) -> None:
     script = (
