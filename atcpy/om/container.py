@@ -335,28 +335,16 @@ def open_container(
 
 
 class PackageFile(_kernels.MappedFile):
-    """The file of a package that is mapped, and the checksum that it had when it was opened."""
+    """The file of a package that is mapped."""
 
     def __init__(self, descriptor: int, size: int, source: str) -> None:
         super().__init__(descriptor, size)
         self._source = source
-        self._checksum = _checksum_of(memoryview(self)[:HEADER_BYTES])
-        self._is_lost = False
         note_mapped_file(self)
 
     def check_unchanged(self) -> None:
-        """Refuse a package that is another by now. One that was only touched has the checksum that it had."""
-        if not self._is_lost and not self.has_changed():
-            return
-        buffer = memoryview(self)
-        is_same = (
-            self.accept()
-            and _checksum_of(buffer[:HEADER_BYTES]) == self._checksum
-            and _xxh128(buffer) == self._checksum[_XXH128]
-            and not self.has_changed()
-        )
-        if self._is_lost or not is_same:
-            self._is_lost = True
+        """Refuse a package that was written to or cut short since it was opened, also if it is the same again."""
+        if self.has_changed():
             what = f"{self._source} was written to or cut short while it was in use"
             raise PackageCorrupt("P0009", what, where=Where(file=self._source), hint=CODES["P0009"].help)
 
@@ -476,24 +464,15 @@ def _check_table(buffer: memoryview, source: str) -> tuple[Extent, ...]:
     return tuple(extents)
 
 
-def _checksum_of(header: Buffer) -> bytes:
-    return bytes(header[CHECKSUM_OFFSET : CHECKSUM_OFFSET + CHECKSUM_BYTES])
-
-
-def _xxh128(buffer: memoryview) -> bytes:
-    """XXH3-128 of a file but for its own field."""
-    header = buffer[:HEADER_BYTES]
-    unsealed = _with_checksum(header, bytes(16) + _checksum_of(header)[16:])
-    return _feed(xxhash.xxh3_128(), [unsealed, buffer[HEADER_BYTES:]])
-
-
 def _check_checksum(container: Container, verify: Verify) -> None:
     """Compare XXH3-128 of the file, or XXH3-64 of all but the weights, which also shows which part is damaged."""
     buffer, source = container.buffer, container.source
     header = bytes(buffer[:HEADER_BYTES])
-    stored = _checksum_of(header)
-    if verify is Verify.FULL and _xxh128(buffer) == stored[_XXH128]:
-        return
+    stored = header[CHECKSUM_OFFSET : CHECKSUM_OFFSET + CHECKSUM_BYTES]
+    if verify is Verify.FULL:
+        unsealed = _with_checksum(header, bytes(16) + stored[16:])
+        if _feed(xxhash.xxh3_128(), [unsealed, buffer[HEADER_BYTES:]]) == stored[_XXH128]:
+            return
     weights = container.extent(Partition.WEIGHTS_DATA)
     blank = _with_checksum(header, bytes(CHECKSUM_BYTES))
     rest = [buffer[HEADER_BYTES : weights.offset], buffer[weights.offset + weights.size :]]

@@ -158,19 +158,12 @@ void atc_unmap_file(struct atc_mapped_file *file)
     close(atomic_load(&file->fd));
 }
 
-bool atc_file_has_changed(const struct atc_mapped_file *file)
+bool atc_file_has_changed(struct atc_mapped_file *file)
 {
     struct stat status;
-    return atomic_load(&file->is_lost) || state_of(file, &status) != 0 ||
-           status.st_size != file->size || status.st_mtim.tv_sec != file->modified.tv_sec ||
-           status.st_mtim.tv_nsec != file->modified.tv_nsec;
-}
-
-bool atc_accept_file(struct atc_mapped_file *file)
-{
-    struct stat status;
-    if (atomic_load(&file->is_lost) || state_of(file, &status) != 0 || status.st_size != file->size)
-        return false;
-    file->modified = status.st_mtim;
-    return true;
+    if (state_of(file, &status) != 0 || status.st_size != file->size ||
+        status.st_mtim.tv_sec != file->modified.tv_sec ||
+        status.st_mtim.tv_nsec != file->modified.tv_nsec)
+        atomic_store(&file->is_lost, true);
+    return atomic_load(&file->is_lost);
 }

@@ -18,9 +18,9 @@
 struct atc_mapped_file {
     _Atomic(uint8_t *) start; /* NULL: of no file now */
     atomic_size_t bytes;
-    atomic_bool is_lost;
-    atomic_int fd; /* a copy of the descriptor that was given */
-    off_t size;    /* of the file, when it was mapped or accepted last */
+    atomic_bool is_lost; /* and will be for ever */
+    atomic_int fd;       /* a copy of the descriptor that was given */
+    off_t size;          /* of the file, when it was mapped */
     struct timespec modified;
     struct atc_mapped_file *next;
 };
@@ -31,11 +31,9 @@ struct atc_mapped_file {
 struct atc_mapped_file *atc_map_file(int fd, size_t bytes);
 void atc_unmap_file(struct atc_mapped_file *file);
 
-/* Whether something was lost, or the size or the time of modification is another. */
-bool atc_file_has_changed(const struct atc_mapped_file *file);
-
-/* Takes the file's present time of modification for right. False: it is lost, or has another size.
+/* Whether pages were lost, or the file has, or had when this was asked before, another size or time
+ * of modification. The time is set before the content: a reader who meets new content finds it.
  */
-bool atc_accept_file(struct atc_mapped_file *file);
+bool atc_file_has_changed(struct atc_mapped_file *file);
 
 #endif

@@ -8,7 +8,7 @@
  *     run.execute(first, last, elapsed_ns=None);  memoryview(run) -> the arena
  *     run.iterate(count, swaps, strides, condition) -> how many iterations there were
  *     maps_of_rows(keys, rows) -> [{key: float, ...}, ...]
- *     MappedFile(fd, bytes); memoryview(file);  file.has_changed();  file.accept() -> bool
+ *     MappedFile(fd, bytes); memoryview(file);  file.has_changed()
  *     set_deadline(ns) -> the one before;  check_deadline()
  *     start_watchdog(seconds, text, code);  stop_watchdog()
  *     SymbolicPlan(blob, records, weights, threads, isa, only, arenas_of)
@@ -837,15 +837,8 @@ static struct atc_mapped_file *mapped_file(PyObject *object)
 static PyObject *file_has_changed(PyObject *object, PyObject *unused)
 {
     (void)unused;
-    const struct atc_mapped_file *file = mapped_file(object);
-    return file == NULL ? NULL : PyBool_FromLong(atc_file_has_changed(file));
-}
-
-static PyObject *file_accept(PyObject *object, PyObject *unused)
-{
-    (void)unused;
     struct atc_mapped_file *file = mapped_file(object);
-    return file == NULL ? NULL : PyBool_FromLong(atc_accept_file(file));
+    return file == NULL ? NULL : PyBool_FromLong(atc_file_has_changed(file));
 }
 
 static int file_getbuffer(PyObject *object, Py_buffer *view, int flags)
@@ -956,9 +949,7 @@ static PyType_Spec run_spec = {"atcpy.kernels._kernels.Run", sizeof(struct run_o
 
 static PyMethodDef file_methods[] = {
     {"has_changed", file_has_changed, METH_NOARGS,
-     "Whether the file was cut short or written to since it was mapped or accepted."},
-    {"accept", file_accept, METH_NOARGS,
-     "Takes the present time of modification for right; False if pages or the size are lost."},
+     "Whether the file was cut short or written to since it was mapped."},
     {NULL, NULL, 0, NULL},
 };
 static PyType_Slot file_slots[] = {
