@@ -56,6 +56,7 @@ def ending_of(command: Callable[[], int]) -> tuple[int, str]:
         signal.alarm(SECONDS)
         try:
             code = command()
+            sys.stdout.flush()
         finally:
             os._exit(code)
     os.close(writing)
