@@ -297,3 +297,10 @@ def cut_short(session):
 def test_a_package_that_is_cut_short_is_an_error_beside_other_handlers(script: str, path: Path) -> None:
     ended = ending(CUT + script, path)
     assert (ended.returncode, ended.stdout) == (0, "P0009\n"), ended.stderr
+
+
+def test_a_model_that_stays_as_it_is_is_converted(tmp_path: Path) -> None:
+    source, target = tmp_path / "m.onnx", tmp_path / "m.om"
+    onnx.save(model(TEXT), source)
+    convert(source, target, convert_options({}))
+    InferenceSession(target).run(None, FEEDS)
