@@ -248,12 +248,13 @@ class OptimizeOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class CompileOptions:
-    """Kernel choice and the memory plan."""
+    """Kernel choice, streams and the memory plan."""
 
     level: OoLevel = OoLevel.O2
     switches: PassSwitches = PassSwitches()
     impl_mode: ImplMode = ImplMode.HIGH_PERFORMANCE
     reuse_memory: bool = True
+    single_stream: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -1038,6 +1039,7 @@ _TABLE = (
     ),
     Option("enable_graph_kernel", read_bool, None, "fuse elementwise ops into graph kernels; on from O2"),
     Option("disable_reuse_memory", read_zero_or_one, False, "1: no activation shares memory", lambda v: str(int(v))),
+    Option("enable_single_stream", read_bool, False, "no branches beside each other"),
     Option("max_const", read_size, 16 * MIB, "largest constant that folding may make, as 1M"),
     Option("max_growth", number(read_float, 0, 1000), 1.1, "how far folding may let the weights grow"),
     Option(
@@ -1164,7 +1166,11 @@ def _sorted_into_records(read: Mapping[str, Any]) -> ConvertOptions:
             graph_kernel=level >= OoLevel.O2 if graph_kernel is None else graph_kernel,
         ),
         compile=CompileOptions(
-            level=level, switches=switches, impl_mode=mode, reuse_memory=not value["disable_reuse_memory"]
+            level=level,
+            switches=switches,
+            impl_mode=mode,
+            reuse_memory=not value["disable_reuse_memory"],
+            single_stream=value["enable_single_stream"],
         ),
         limits=Limits(timeout_seconds=value["timeout"], memory_bytes=value["memory_limit"]),
         dump=_dump_options(value["dump_graph"], value["dump_stages"], value["dump_passes"]),
@@ -1205,6 +1211,7 @@ _COMPILING = frozenset(
         "skip_pass",
         "pass_limit",
         "disable_reuse_memory",
+        "enable_single_stream",
         "allreduce_cost",
     }
 )

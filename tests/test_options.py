@@ -85,6 +85,7 @@ EFFECTS: dict[str, tuple[object, str, object]] = {
     "op_select_implmode": ("high_precision", "compile.impl_mode", ImplMode.HIGH_PRECISION),
     "enable_graph_kernel": ("false", "optimize.graph_kernel", False),
     "disable_reuse_memory": ("1", "compile.reuse_memory", False),
+    "enable_single_stream": ("true", "compile.single_stream", True),
     "max_const": ("1M", "prepare.max_const_bytes", 1024**2),
     "max_growth": ("1.5", "prepare.max_growth", 1.5),
     "allow_hardlinks": ("1", "parse.allow_hardlinks", True),

@@ -9,6 +9,7 @@ from atcpy.ir.region import Region
 # Region, index of the graph's input or output, offset and size in bytes.
 HostSlot = tuple[Region, int, int, int]
 HOST_FAMILY = "host"
+STREAM_ACTIVE = "stream_active"  # begins a section of streams
 HEADER = struct.Struct("<24sBBHIIIII")
 SLOT = struct.Struct("<BBHIQQ")
 _FAMILY_BYTES = 24

@@ -27,6 +27,7 @@ from atcpy.ir import (
     plans_of,
 )
 from atcpy.ir.gears import branches, one_gear
+from atcpy.kernels.record import STREAM_ACTIVE
 from atcpy.kernels.table import pack_compiled_task
 from atcpy.om import attrs, clusters, container, descs, inout, numbers, weights
 from atcpy.om.atomic import Buffer, atomic_write
@@ -50,7 +51,8 @@ KERNEL_LIB = {
     Engine.HCCL: "ops_kernel_info_hccl",
     Engine.HOST_CPU: "DNN_VM_HOST_CPU_OP_STORE",
 }
-_HCCL_TASK = 6  # RT_MODEL_TASK_HCCL; the others are RT_MODEL_TASK_KERNEL, 0
+# RT_MODEL_TASK_HCCL and RT_MODEL_TASK_STREAM_ACTIVE; the others are RT_MODEL_TASK_KERNEL, 0.
+_HCCL_TASK, _STREAM_ACTIVE_TASK = 6, 8
 FRAMEWORKS = {"onnx": "Onnx", "tensorflow": "TensorFlow"}
 
 
@@ -178,6 +180,9 @@ def _add_task(info: ModelTaskDef, task: Task) -> None:
         definition.type = _HCCL_TASK
         definition.kernel_hccl.op_index = task.op_index
         definition.kernel_hccl.hccl_type = task.op_type
+    elif task.kernel == STREAM_ACTIVE:
+        definition.type = _STREAM_ACTIVE_TASK
+        definition.stream_active.op_index = task.op_index
     kernel = definition.kernel
     kernel.kernel_name = task.kernel
     kernel.args_size = len(record)

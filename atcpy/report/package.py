@@ -33,8 +33,8 @@ from atcpy.om.task_record import TaskRecord
 from atcpy.report.allreduce import allreduce_line
 from atcpy.report.columns import table
 from atcpy.report.record import to_json
-from atcpy.report.units import count_of, counts, largest_arena, planned, shape, size, states
-from atcpy.stages.report import Memory, Precision, count_engines, count_host_ops
+from atcpy.report.units import count_of, counts, largest_arena, planned, shape, size, states, streams
+from atcpy.stages.report import Memory, Precision, count_engines, count_host_ops, count_streams
 
 TABLES = ("io", "nodes", "tasks", "plans", "weights", "passes", "precision", "memory", "provenance")
 _FULL_CACHES = "all rows of the caches are in use"  # the one condition that plans have
@@ -103,6 +103,7 @@ class PackageView:
                 for name, matched, applied in graph.decisions.counts()
             ],
             "allreduce": to_json(graph.decisions.allreduce),
+            "streams": to_json(count_streams((task.kernel, read_order(task.record)[0]) for task in self.package.tasks)),
             "precision": to_json(Precision()),
             "memory": self._memory(),
             "gears": [gear.text for gear in self.package.gears],
@@ -389,6 +390,8 @@ def summary_lines(summary: Record) -> Iterator[str]:
         yield f"  needs      {', '.join(summary['custom_ops'])}   (your own operators: --custom-ops)"
     if summary["allreduce"]:
         yield f"  allreduce  {allreduce_line(summary['allreduce'])}"
+    if summary["streams"]["sections"]:
+        yield f"  streams    {streams(**summary['streams'])}"
     memory = summary["memory"]
     arena = largest_arena(memory["arena"]) if summary["unknown_shapes"] else f"arena {size(memory['arena'])}"
     yield f"  memory     {arena} · weights {size(memory['weights'])}"

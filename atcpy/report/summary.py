@@ -8,7 +8,7 @@ from atcpy.ir import Source
 from atcpy.ir.decisions import PassCount
 from atcpy.report.allreduce import allreduce_line
 from atcpy.report.record import to_json
-from atcpy.report.units import count_of, counts, duration, largest_arena, planned, shape, size, states
+from atcpy.report.units import count_of, counts, duration, largest_arena, planned, shape, size, states, streams
 from atcpy.stages.report import ConvertReport, Memory, PortInfo, Precision
 
 _ENGINES = ("AIcoreEngine", "VectorEngine", "AICPU", "GE_LOCAL", "DNN_HCCL", "HOST_CPU")
@@ -53,6 +53,8 @@ def _lines(report: ConvertReport, model: str, seconds: float, soc_is_default: bo
         yield f"  needs      {', '.join(report.custom_ops)}   (your own operators: --custom-ops)"
     if report.allreduce is not None:
         yield f"  allreduce  {allreduce_line(to_json(report.allreduce))}"
+    if report.streams.sections:
+        yield f"  streams    {streams(report.streams.sections, report.streams.streams)}"
     if report.signed_by is not None:
         yield f"  signed by  {report.signed_by}"
     yield f"  precision  {_precision(report.precision):<34} memory  {_memory(report.memory)}"

@@ -66,3 +66,8 @@ def states(inputs: Mapping[str, str]) -> str:
 def count_of(count: int, noun: str, nouns: str = "") -> str:
     """A number with its noun: `1 task`, `57 tasks`; `nouns` where that is not the noun with an s."""
     return f"{count} {noun if count == 1 else nouns or noun + 's'}"
+
+
+def streams(sections: int, streams: int) -> str:
+    """Branches that may run beside each other: `4 in 2 sections`."""
+    return f"at most {streams} beside each other, in {count_of(sections, 'section')}"

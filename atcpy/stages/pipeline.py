@@ -289,6 +289,7 @@ def _report(
         custom_ops=custom_ops_in(graph),
         passes=tuple(PassCount(*count) for count in decisions.counts()),
         allreduce=decisions.allreduce,
+        streams=reporting.count_streams((task.kernel, task.stream) for task in compiled.tasks),
         memory=reporting.memory_of(compiled),
         transdata=reporting.TransDataCount(transdata_left + cancelled, cancelled),
         stages=tuple(times),

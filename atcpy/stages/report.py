@@ -10,6 +10,7 @@ from atcpy.ir import CompiledModel, Engine, PlannedCluster, Port, Source, Task, 
 from atcpy.ir.decisions import AllReducePlan, PassCount
 from atcpy.ir.graph import Graph, walk
 from atcpy.kernels.guard_text import guard_texts
+from atcpy.kernels.record import HOST_FAMILY, STREAM_ACTIVE
 from atcpy.kernels.symbolic_program import largest_arena_bytes
 from atcpy.ops import is_view
 from atcpy.ops.elementwise import graph_kernel
@@ -70,6 +71,21 @@ class Precision:
     lowered: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class StreamCount:
+    """Sections whose branches may run beside each other, and the streams of the widest."""
+
+    sections: int
+    streams: int
+
+
+def count_streams(tasks: Iterable[tuple[str, int]]) -> StreamCount:
+    """Count by the kernel and the stream of each task; collectives, which the host runs, have one of their own."""
+    listed = [task for task in tasks if task[0] != HOST_FAMILY]
+    sections = sum(1 for kernel, _ in listed if kernel == STREAM_ACTIVE)
+    return StreamCount(sections, 1 + max((stream for _, stream in listed), default=0))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConvertReport:
     """The result of a conversion; attributes are the keys of `convert --json`'s result."""
@@ -100,6 +116,7 @@ class ConvertReport:
     unplanned: str = ""  # why there are none
     custom_ops: tuple[str, ...] = ()  # users' operators that the package needs to run
     allreduce: AllReducePlan | None = None
+    streams: StreamCount = field(default_factory=lambda: StreamCount(0, 1))
     signed_by: str | None = None  # the fingerprint of the key
     warnings: tuple[AtcWarning, ...] = ()
 

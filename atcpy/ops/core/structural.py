@@ -1,4 +1,4 @@
-"""GE's structural ops: graph inputs, constants, outputs, borders and format changes."""
+"""GE's structural ops: graph inputs, constants, outputs, borders, format changes and the start of streams."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def lower_tensor_move(node: Node) -> Iterable[KernelCall]:
     yield copy_bytes(node.operand(0), node.output)
 
 
-for _name in ("Data", "Const", "NetOutput", "PlaceHolder", "End"):
+for _name in ("Data", "Const", "NetOutput", "PlaceHolder", "End", "StreamActive"):
     register_operator(OpDef(name=_name, infer=keep_desc, engines={Engine.GE_LOCAL: always}))
 for _name, _lower in (("TransData", lower_transdata), ("TensorMove", lower_tensor_move)):
     register_operator(OpDef(name=_name, infer=same_as_input, engines={Engine.VECTOR: always}, lower=_lower))

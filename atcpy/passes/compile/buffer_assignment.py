@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from atcpy.ir import Graph, MemoryPlan, Region, Slot, Value, Weight
 from atcpy.options import CompileOptions
+from atcpy.passes.compile.form_streams import Section, launch_sections
 from atcpy.passes.compile.lower import Launch, overwritten
 from atcpy.passes.compile.plan_memory import Block, align, plan_memory
 
@@ -64,9 +65,30 @@ class BufferAssignment:
     def _root(self, value: Value) -> Value:
         return self._roots.get(value, value)
 
-    def plan(self, *, reuse: bool) -> MemoryPlan:
-        """Give each block of the arena its offset."""
-        return plan_memory(self.blocks(), reuse=reuse)
+    def plan(self, launches: Sequence[Launch | None], *, reuse: bool) -> MemoryPlan:
+        """Give each block of the arena its offset; `launches` are those that are left."""
+        sections = list(launch_sections(launches))
+        for number, section in enumerate(sections):
+            self._note_streams(number, section, launches)
+        return plan_memory(self.blocks(), [section.numbers for section in sections], reuse=reuse)
+
+    def _note_streams(self, number: int, section: Section, launches: Sequence[Launch | None]) -> None:
+        """Note in which stream of a section blocks begin and end. One that several streams use is live in all of it."""
+        streams: dict[Block, set[int]] = {}
+        for launch in launches[section.first : section.end]:
+            for value in () if launch is None else (*launch.call.src, *launch.call.dst):
+                found = None if value is None else self.find(value)
+                if launch is not None and found is not None and found[0].block is not None:
+                    streams.setdefault(found[0].block, set()).add(launch.stream)
+        for block, used_in in streams.items():
+            begins, ends = block.first in section.numbers, block.last in section.numbers
+            if len(used_in) > 1:
+                block.first = section.first if begins else block.first
+                block.last = section.end if ends else block.last
+                continue
+            [stream] = used_in
+            block.begins_in = (number, stream) if begins else block.begins_in
+            block.ends_in = (number, stream) if ends else block.ends_in
 
     def number_blocks(self) -> list[Block]:
         """Leave the blocks to whoever knows their sizes: operands name their block, and an offset in it."""
@@ -149,6 +171,8 @@ class BufferAssignment:
             for value in (*launch.call.src, *launch.call.dst):  # several launches may write one value
                 if value is not None:
                     last_use[self._root(value)] = number
+        for value, end in self._used_by_several(launches):
+            last_use[value] = max(last_use[value], end)
         for number, launch in enumerate(launches):
             for value in launch.call.dst:
                 root = self._root(value)
@@ -163,6 +187,16 @@ class BufferAssignment:
                 buffer.block.last = max(buffer.block.last, last_use[root])
                 self._buffers[root] = buffer
                 buffer.values.append((number, root))
+
+    def _used_by_several(self, launches: Sequence[Launch]) -> Iterator[tuple[Value, int]]:
+        """Yield values that several streams of a section read, in whatever order, and the section's end."""
+        for section in launch_sections(launches):
+            streams: dict[Value, set[int]] = {}
+            for launch in launches[section.first : section.end]:
+                for value in launch.call.src:
+                    if value is not None:
+                        streams.setdefault(self._root(value), set()).add(launch.stream)
+            yield from ((value, section.end) for value, used_in in streams.items() if len(used_in) > 1)
 
     def _in_place(self, launch: Launch, value: Value, number: int, last_use: dict[Value, int]) -> Buffer | None:
         """Return the buffer of an input that is last used here and that the kernel may overwrite with its result."""

@@ -26,7 +26,7 @@ from atcpy.ir import (
     walk,
 )
 from atcpy.ir.decisions import ALLREDUCE_FUSION
-from atcpy.kernels.record import HOST_FAMILY
+from atcpy.kernels.record import HOST_FAMILY, STREAM_ACTIVE
 from atcpy.kernels.symbolic_program import BlockSize
 from atcpy.kernels.table import pack_params, slot_patches, split_symbolic
 from atcpy.ops import makes_nothing
@@ -35,6 +35,7 @@ from atcpy.options import Stage
 from atcpy.passes.compile.assign_streams import assign_streams
 from atcpy.passes.compile.buffer_assignment import BufferAssignment, LoweredGraph
 from atcpy.passes.compile.flatten import FlatGraph, flatten
+from atcpy.passes.compile.form_streams import dissolve_sections, form_streams, racing_sections
 from atcpy.passes.compile.lower import Border, Launch
 from atcpy.passes.pass_manager import PassManager
 from atcpy.passes.phase import Phase
@@ -58,13 +59,16 @@ def emit(graph: Graph, identity: Identity, manager: PassManager, layout: WeightL
     """Lower a graph whose formats are chosen, run the passes of the stage, plan its memory and list its tasks. Its
     constants are added to `layout`.
     """
-    flat = flatten(graph)
+    flat, compile_options = flatten(graph), manager.options.compile
     weights = layout.add(_constants(graph))
-    buffers, lowered = _assign_buffers(graph, flat.launches, weights, flat.roots, manager)
-    memory = buffers.plan(reuse=manager.options.compile.reuse_memory)
-    position = {node: index for index, node in enumerate(graph.nodes)}
-    launched = (launch for launch in lowered if launch is not None)
-    tasks = assign_streams([_task(launch, position[launch.node], buffers) for launch in launched])
+    launches = flat.launches if compile_options.single_stream else form_streams(flat.launches, flat.roots)
+    buffers, lowered = _assign_buffers(graph, launches, weights, flat.roots, manager)
+    memory = buffers.plan(lowered, reuse=compile_options.reuse_memory)
+    listed = _tasks(graph, lowered, buffers)
+    if racing := racing_sections(listed):  # passes that let values share memory know one order of launches only
+        dissolve_sections(graph, lowered, racing)
+        listed = _tasks(graph, lowered, buffers)
+    tasks = assign_streams(listed)
     _count_fused_copies(graph, tasks)
     return _compiled_model(graph, identity, weights, memory, tasks)
 
@@ -130,7 +134,7 @@ def _with_owners(launches: Sequence[Launch | None]) -> Iterator[tuple[Launch, No
 
 
 # The families of control flow, and the arguments that count the tasks of each body.
-_CONTROL: Final = {"if": ("then_tasks", "else_tasks"), "loop": ("body_tasks",)}
+_CONTROL: Final = {"if": ("then_tasks", "else_tasks"), "loop": ("body_tasks",), STREAM_ACTIVE: ("body_tasks",)}
 
 
 def _symbolic_task(launch: Launch, owner: Node, kept: Mapping[str, int], buffers: BufferAssignment) -> Task:
@@ -274,6 +278,11 @@ class WeightLayout:
             self._placed.popitem()
 
 
+def _tasks(graph: Graph, launches: Sequence[Launch | None], buffers: BufferAssignment) -> list[Task]:
+    position = {node: index for index, node in enumerate(graph.nodes)}
+    return [_task(launch, position[launch.node], buffers) for launch, _ in _with_owners(launches)]
+
+
 def _task(launch: Launch, op_index: int, buffers: BufferAssignment) -> Task:
     node, call = launch.node, launch.call
     assert node.engine is not None
@@ -290,6 +299,7 @@ def _task(launch: Launch, op_index: int, buffers: BufferAssignment) -> Task:
         params=b"" if on_host else pack_params(call.family, call.params),
         sources=node.sources,
         passes=node.passes,
+        stream=launch.stream,
     )
 
 

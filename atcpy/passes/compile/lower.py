@@ -17,7 +17,7 @@ from atcpy.ops.core.opdef import ParamValue
 
 
 class Border(Enum):
-    """The end of launches that an If or a Loop runs: of its then_branch, or of its last body."""
+    """The end of launches that an If or a Loop runs, of its then_branch, or of its last body; or of a section."""
 
     ELSE = "else"
     END = "end"
@@ -26,13 +26,15 @@ class Border(Enum):
 @dataclass(frozen=True, slots=True)
 class Launch:
     """A kernel call and its node. `run` restricts a copy to one contiguous range: first byte read, first byte
-    written, number of bytes. A `border` launches nothing; the sources of its call live at least until there.
+    written, number of bytes. A `border` launches nothing; the sources of its call live at least until there. `stream`
+    is that within a section.
     """
 
     node: Node
     call: KernelCall
     run: tuple[int, int, int] | None = None
     border: Border | None = None
+    stream: int = 0
 
 
 def lower_node(node: Node) -> Iterator[Launch]:

@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_left, insort
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from atcpy.ir import MemoryPlan
 
@@ -31,12 +33,18 @@ MAX_ROUNDS_A_BLOCK = 50
 
 @dataclass(eq=False, slots=True)
 class Block:
-    """Memory of one value, or of several that share it, live from task `first` to task `last`."""
+    """Memory of one value, or of several that share it, live from task `first` to task `last`.
+
+    begins_in, ends_in: the section and the stream of that task, where it is in one. Nothing orders it and the tasks of
+    other streams there.
+    """
 
     nbytes: int
     first: int
     last: int
     offset: int = -1
+    begins_in: tuple[int, int] | None = None
+    ends_in: tuple[int, int] | None = None
 
 
 def align(nbytes: int) -> int:
@@ -44,10 +52,10 @@ def align(nbytes: int) -> int:
     return max(-(-nbytes // ALIGNMENT), 1) * ALIGNMENT
 
 
-def plan_memory(blocks: Sequence[Block], *, reuse: bool) -> MemoryPlan:
-    """Set the offset of every block and return the plan."""
+def plan_memory(blocks: Sequence[Block], sections: Sequence[range] = (), *, reuse: bool) -> MemoryPlan:
+    """Set the offset of every block and return the plan. `sections` are the tasks of each section."""
     unshared = sum(block.nbytes for block in blocks)
-    bound = lower_bound(blocks)
+    bound = max(lower_bound(blocks), *_lower_bounds_of_sections(blocks, sections), 0)
     if not reuse:
         offset = 0
         for block in blocks:
@@ -55,7 +63,7 @@ def plan_memory(blocks: Sequence[Block], *, reuse: bool) -> MemoryPlan:
         return MemoryPlan(unshared, bound, unshared)
     if not blocks:
         return MemoryPlan(0, 0, 0)
-    best = _place_in_time(blocks)
+    best = _place_in_order(blocks, sorted(blocks, key=_ORDERS[0])) if sections else _place_in_time(blocks)
     if best.size > bound and len(blocks) <= MAX_PAIRWISE:
         best = min(best, _best_order(blocks, bound), key=lambda placement: placement.size)
     for block, offset in zip(blocks, best.offsets, strict=True):
@@ -115,6 +123,37 @@ def lower_bound(blocks: Sequence[Block]) -> int:
     return peak
 
 
+def _lower_bounds_of_sections(blocks: Sequence[Block], sections: Sequence[range]) -> Iterator[int]:
+    """Yield, for each section, the bytes that all of it needs and the peak of each of its streams, which may be at the
+    same time.
+    """
+    if not sections:
+        return
+    changes = [0] * (max(block.last for block in blocks) + 2 if blocks else 0)
+    of_streams: dict[tuple[int, int], set[Block]] = defaultdict(set)
+    for block in blocks:
+        changes[block.first] += block.nbytes
+        changes[block.last + 1] -= block.nbytes
+        for place in filter(None, (block.begins_in, block.ends_in)):
+            of_streams[place].add(block)
+    alive = list(accumulate(changes))
+    totals = [alive[tasks.start] if tasks.start < len(alive) else 0 for tasks in sections]
+    for (number, stream), own in of_streams.items():
+        tasks = sections[number]
+        totals[number] -= sum(block.nbytes for block in own if block.first <= tasks.start <= block.last)
+        totals[number] += lower_bound(
+            [
+                Block(
+                    block.nbytes,
+                    block.first if block.begins_in == (number, stream) else tasks.start,
+                    block.last if block.ends_in == (number, stream) else tasks.stop,
+                )
+                for block in own
+            ]
+        )
+    yield from totals
+
+
 _ORDERS: tuple[Callable[[Block], tuple[int, ...]], ...] = (
     lambda block: (-block.nbytes, block.first),
     lambda block: (-block.nbytes * (block.last - block.first + 1), block.first),
@@ -134,7 +173,10 @@ def _place_in_order(blocks: Sequence[Block], order: Sequence[Block]) -> _Placeme
     for block in order:
         end_of_last, best_offset, best_gap = 0, -1, -1
         for other in placed:  # by offset
-            if other.first > block.last or other.last < block.first:
+            if other.first > block.last:
+                if not _are_unordered(block, other):
+                    continue
+            elif other.last < block.first and not _are_unordered(other, block):
                 continue
             gap = other.offset - end_of_last
             if gap >= block.nbytes and (best_gap < 0 or gap < best_gap):
@@ -146,6 +188,12 @@ def _place_in_order(blocks: Sequence[Block], order: Sequence[Block]) -> _Placeme
         placed.insert(at, block)
         size = max(size, block.offset + block.nbytes)
     return _Placement(size, [block.offset for block in blocks])
+
+
+def _are_unordered(earlier: Block, later: Block) -> bool:
+    """Whether a block may be in use in one stream while the later one is already in another."""
+    ends, begins = earlier.ends_in, later.begins_in
+    return ends is not None and begins is not None and ends[0] == begins[0] and ends[1] != begins[1]
 
 
 def _place_in_time(blocks: Sequence[Block]) -> _Placement:

@@ -32,6 +32,14 @@ static const char *check_loop(const struct task_view *task)
     return atc_holds(task, task->dst, DTYPE_I64, 1, 8) ? NULL : "the counter is no int64";
 }
 
+static const char *check_stream_active(const struct task_view *task)
+{
+    const struct stream_active_params *p = task->params;
+    if (task->n_src != 0 || task->n_dst != 0)
+        return "wrong number of operands";
+    return is_count(p->body_tasks) ? NULL : "a number of tasks is out of range";
+}
+
 /* The tasks that they run count their own. */
 static struct kernel_cost no_cost(const void *params, const struct atc_cpu *cpu)
 {
@@ -42,6 +50,8 @@ static struct kernel_cost no_cost(const void *params, const struct atc_cpu *cpu)
 
 DEFINE_FAMILY(if, IF_FIELDS, .check = check_if, .cost = no_cost, .control = CONTROL_IF);
 DEFINE_FAMILY(loop, LOOP_FIELDS, .check = check_loop, .cost = no_cost, .control = CONTROL_LOOP);
+DEFINE_FAMILY(stream_active, STREAM_ACTIVE_FIELDS, .check = check_stream_active, .cost = no_cost,
+              .control = CONTROL_STREAMS);
 
 /* What a family needs a row for; nothing calls it. */
 void control_if(const struct kernel_args *args)
@@ -50,6 +60,11 @@ void control_if(const struct kernel_args *args)
 }
 
 void control_loop(const struct kernel_args *args)
+{
+    (void)args;
+}
+
+void control_stream_active(const struct kernel_args *args)
 {
     (void)args;
 }

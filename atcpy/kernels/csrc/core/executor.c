@@ -5,6 +5,7 @@
 #include "core/entropy.h"
 #include "core/plan.h"
 #include "core/pool.h"
+#include "core/streams.h"
 
 #include <assert.h>
 #ifdef __SANITIZE_ADDRESS__
@@ -120,15 +121,15 @@ static bool is_sound(const struct atc_run *run, const struct atc_bound_task *tas
 }
 #endif
 
-static void run_task(struct atc_run *run, const struct atc_bound_task *task)
+static struct launch launch_of(struct atc_run *run, const struct atc_bound_task *task,
+                               struct atc_fault *fault)
 {
-    struct launch launch = {.task = task,
-                            .scratch = run->scratch,
-                            .scratch_bytes = run->plan->scratch_bytes,
-                            .args = {.params = task->params,
-                                     .cpu = atc_this_cpu(),
-                                     .fault = &run->fault,
-                                     .stop = &run->stop}};
+    struct launch launch = {
+        .task = task,
+        .scratch = run->scratch,
+        .scratch_bytes = run->plan->scratch_bytes,
+        .args = {
+            .params = task->params, .cpu = atc_this_cpu(), .fault = fault, .stop = &run->stop}};
     for (int i = 0; i < task->n_src; i++)
         launch.args.src[i] = operand(run, task, i);
     for (int i = 0; i < task->n_dst; i++)
@@ -136,13 +137,97 @@ static void run_task(struct atc_run *run, const struct atc_bound_task *task)
     if (task->row->family->draws)
         launch.args.entropy = atc_entropy();
     assert(is_sound(run, task, &launch));
+    return launch;
+}
+
+static void run_task(struct atc_run *run, const struct atc_bound_task *task)
+{
+    struct launch launch = launch_of(run, task, &run->fault);
     atc_parallel(task->parallel ? run->plan->threads : 1, task->items, run_items, ask_stop,
                  &launch);
 }
 
-/* Notes the time of a task, and whether the run is to end before it is done. The clock is read
- * after each task that may have been long, and after every 16th.
+static bool has_fault(const struct atc_fault *fault)
+{
+    return atomic_load_explicit(&fault->code, memory_order_relaxed) != FAULT_NONE;
+}
+
+/* The streams of a section: where each stopped, and why. */
+struct section {
+    struct atc_run *run;
+    int64_t first;
+    const int64_t *ends;
+    struct stream_state {
+        struct atc_fault fault;
+        int64_t task;
+    } states[ATC_MAX_STREAMS];
+};
+
+/* Whether to look at the clock behind a task: after each that may have been long, and after every
+ * 16th.
  */
+static bool is_time_to_ask(const struct atc_bound_task *task, uint32_t tasks)
+{
+    return task->parallel || tasks % 16 == 0;
+}
+
+/* Runs a stream on one thread, to its end whatever becomes of the others: which fault is reported
+ * does not depend on who was first.
+ */
+static void run_stream(struct section *section, int64_t number, int thread)
+{
+    struct atc_run *run = section->run;
+    struct stream_state *state = section->states + number;
+    state->task = number == 0 ? section->first : section->ends[number - 1];
+    for (uint32_t ticks = 1; state->task < section->ends[number]; state->task++, ticks++) {
+        const struct atc_bound_task *task = run->plan->tasks + state->task;
+        const int64_t start = run->elapsed_ns == NULL ? 0 : atc_now_ns();
+        struct launch launch = launch_of(run, task, &state->fault);
+        run_items(&launch, 0, task->items, thread);
+        if (run->elapsed_ns != NULL)
+            run->elapsed_ns[state->task] += atc_now_ns() - start;
+        if (thread == 0 && is_time_to_ask(task, ticks))
+            (void)atc_ask_stop(&run->stop);
+        if (has_fault(&state->fault) || atc_is_stopped(&run->stop))
+            return;
+    }
+}
+
+static void run_some_streams(void *context, int64_t begin, int64_t end, int thread)
+{
+    for (int64_t number = begin; number < end; number++)
+        run_stream(context, number, thread);
+}
+
+static void ask_stop_of_section(void *context)
+{
+    const struct section *section = context;
+    (void)atc_ask_stop(&section->run->stop);
+}
+
+static enum atc_run_status run_section(struct atc_run *run, int64_t number)
+{
+    const struct atc_bound_task *task = run->plan->tasks + number;
+    struct section section = {
+        .run = run, .first = number + 1, .ends = run->plan->stream_ends + number + 1};
+    atc_parallel(run->plan->threads, task->items, run_some_streams, ask_stop_of_section, &section);
+    run->stamped_ns =
+        run->elapsed_ns == NULL ? 0 : atc_now_ns(); /* its tasks noted their own time */
+    for (int64_t i = 0; i < task->items; i++) {
+        const struct stream_state *state = section.states + i;
+        run->task = state->task;
+        if (atc_is_stopped(&run->stop))
+            return RUN_INTERRUPTED;
+        if (has_fault(&state->fault)) {
+            atc_note_fault(&run->fault, atomic_load(&state->fault.code), state->fault.value,
+                           state->fault.bound);
+            return RUN_FAULT;
+        }
+    }
+    return RUN_DONE;
+}
+
+/* Notes the time of a task, and whether the run is to end before it is done. */
 static enum atc_run_status tick(struct atc_run *run, int64_t number)
 {
     if (run->elapsed_ns != NULL) {
@@ -150,7 +235,7 @@ static enum atc_run_status tick(struct atc_run *run, int64_t number)
         run->elapsed_ns[number] += now - run->stamped_ns;
         run->stamped_ns = now;
     }
-    if (!run->plan->tasks[number].parallel && ++run->ticks % 16 != 0)
+    if (!is_time_to_ask(run->plan->tasks + number, ++run->ticks))
         return RUN_DONE;
     if (!atc_ask_stop(&run->stop))
         return RUN_DONE;
@@ -203,11 +288,16 @@ static enum atc_run_status run_range(struct atc_run *run, int64_t first, int64_t
         } else if (task->control == CONTROL_LOOP) {
             status = run_loop(run, i);
             i += ((const struct loop_params *)task->params)->body_tasks;
+        } else if (task->control == CONTROL_STREAMS) {
+            if (!task->parallel)
+                continue; /* its tasks are the next ones */
+            status = run_section(run, i);
+            i += ((const struct stream_active_params *)task->params)->body_tasks;
         } else {
             run_task(run, task);
             if (atc_is_stopped(&run->stop))
                 status = RUN_INTERRUPTED;
-            else if (atomic_load_explicit(&run->fault.code, memory_order_relaxed) != FAULT_NONE)
+            else if (has_fault(&run->fault))
                 status = RUN_FAULT;
             if (status != RUN_DONE)
                 run->task = i;

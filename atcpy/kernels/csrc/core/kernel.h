@@ -111,6 +111,7 @@ enum atc_control {
     CONTROL_NONE = 0,
     CONTROL_IF = 1,
     CONTROL_LOOP = 2,
+    CONTROL_STREAMS = 3,
 };
 
 struct kernel_family {

@@ -22,6 +22,7 @@
 #include "core/cpu.h"
 #include "core/mapped_file.h"
 #include "core/plan.h"
+#include "core/streams.h"
 #include "core/program.h"
 #include "core/symbolic.h"
 #include "core/watchdog.h"
@@ -890,6 +891,100 @@ static PyObject *maps_of_rows(PyObject *module, PyObject *args)
     return maps;
 }
 
+/* --- streams -----------------------------------------------------------------------------------
+ */
+
+/* Costs are those on a CPU of no special kind: what the compiler decides by them does not depend on
+ * where it runs.
+ */
+static PyObject *task_cost(PyObject *module, PyObject *args)
+{
+    (void)module;
+    static const struct atc_cpu cpu = {.isa = ISA_SCALAR, .l1_bytes = 1 << 15, .l2_bytes = 1 << 20};
+    const char *name;
+    Py_buffer params;
+    if (!PyArg_ParseTuple(args, "sy*", &name, &params))
+        return NULL;
+    uint8_t aligned[ATC_PARAM_BYTES] = {0};
+    const struct kernel_row *rows = atc_find_rows(name);
+    PyObject *cost = NULL;
+    if (rows == NULL || params.len > ATC_PARAM_BYTES) {
+        PyErr_SetString(PyExc_ValueError, "no such family, or too many arguments");
+    } else {
+        memcpy(aligned, params.buf, (size_t)params.len);
+        const struct kernel_cost found = rows->family->cost(aligned, &cpu);
+        cost = Py_BuildValue("LL", (long long)found.items, (long long)found.work);
+    }
+    PyBuffer_Release(&params);
+    return cost;
+}
+
+/* Adds the tasks of a stream, a list of (items, work). */
+static bool add_stream(struct atc_section_cost *section, PyObject *tasks)
+{
+    if (!PyList_Check(tasks)) {
+        PyErr_SetString(PyExc_TypeError, "a stream is a list of tasks");
+        return false;
+    }
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(tasks); i++) {
+        long long items, work;
+        if (!PyArg_ParseTuple(PyList_GET_ITEM(tasks, i), "LL", &items, &work))
+            return false;
+        const struct kernel_cost cost = {.items = items, .work = work};
+        atc_section_add(section, &cost);
+    }
+    atc_section_end_stream(section);
+    return true;
+}
+
+static PyObject *section_pays(PyObject *module, PyObject *args)
+{
+    (void)module;
+    PyObject *streams;
+    int threads;
+    if (!PyArg_ParseTuple(args, "O!i", &PyList_Type, &streams, &threads))
+        return NULL;
+    if (threads < 1) {
+        PyErr_SetString(PyExc_ValueError, "there is at least one thread");
+        return NULL;
+    }
+    struct atc_section_cost section;
+    atc_section_begin(&section, threads);
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(streams); i++)
+        if (!add_stream(&section, PyList_GET_ITEM(streams, i)))
+            return NULL;
+    return PyBool_FromLong(atc_section_pays(&section));
+}
+
+static PyObject *streams_race(PyObject *module, PyObject *operands)
+{
+    (void)module;
+    if (!PyList_Check(operands)) {
+        PyErr_SetString(PyExc_TypeError, "operands are a list");
+        return NULL;
+    }
+    const Py_ssize_t n = PyList_GET_SIZE(operands);
+    struct atc_access *accesses = PyMem_Calloc((size_t)n + 1, sizeof *accesses);
+    if (accesses == NULL)
+        return PyErr_NoMemory();
+    for (Py_ssize_t i = 0; i < n; i++) {
+        struct atc_access *access = accesses + i;
+        unsigned long long begin, end;
+        int writes;
+        if (!PyArg_ParseTuple(PyList_GET_ITEM(operands, i), "IIKKp", &access->base, &access->stream,
+                              &begin, &end, &writes)) {
+            PyMem_Free(accesses);
+            return NULL;
+        }
+        access->begin = begin;
+        access->end = end;
+        access->writes = writes != 0;
+    }
+    const bool race = atc_streams_race(accesses, (size_t)n);
+    PyMem_Free(accesses);
+    return PyBool_FromLong(race);
+}
+
 /* --- module ------------------------------------------------------------------------------------
  */
 
@@ -964,6 +1059,13 @@ static PyMethodDef functions[] = {
     {"rows", list_rows, METH_NOARGS, "The kernel table."},
     {"maps_of_rows", maps_of_rows, METH_VARARGS, "A dict of each row of floats."},
     {"cpu", describe_cpu, METH_NOARGS, "ISA in use and cache sizes."},
+    {"task_cost", task_cost, METH_VARARGS,
+     "The items and the work of a task of a family with these arguments."},
+    {"section_pays", section_pays, METH_VARARGS,
+     "Whether streams of (items, work) take less beside each other, on so many threads."},
+    {"streams_race", streams_race, METH_O,
+     "Whether a stream writes what another uses: (memory, stream, begin, end, writes) of each "
+     "operand."},
     {"check_deadline", check_deadline, METH_NOARGS,
      "Raises TimeoutError if the deadline of this thread is over."},
     {"start_watchdog", start_watchdog, METH_VARARGS,

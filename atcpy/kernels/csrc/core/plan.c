@@ -1,6 +1,7 @@
 #include "core/plan.h"
 #include "core/control.h"
 #include "core/cpu.h"
+#include "core/streams.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -315,15 +316,73 @@ static int64_t controlled_tasks(const struct atc_bound_task *task)
                ((const struct if_params *)task->params)->else_tasks;
     case CONTROL_LOOP:
         return ((const struct loop_params *)task->params)->body_tasks;
+    case CONTROL_STREAMS:
+        return ((const struct stream_active_params *)task->params)->body_tasks;
     default:
         return 0;
     }
 }
 
+/* Notes where each stream of a section ends, and whether its streams run beside each other. */
+static bool find_streams(struct atc_plan *plan, int64_t number, struct atc_refusal *refusal)
+{
+    struct atc_bound_task *section = plan->tasks + number;
+    const int64_t first = number + 1, last = first + controlled_tasks(section);
+    struct atc_section_cost cost;
+    atc_section_begin(&cost, plan->threads);
+    section->items = 0;
+    for (int64_t i = first; i < last; i++) {
+        const struct atc_bound_task *task = plan->tasks + i;
+        const uint32_t stream = plan->records[i].stream;
+        if (task->fn == NULL || task->control != CONTROL_NONE)
+            return atc_refuse(refusal, i, "a task of the host, or of control flow, is in a stream");
+        if (i + 1 < last && plan->records[i + 1].stream < stream)
+            return atc_refuse(refusal, i, "the streams are out of order");
+        const struct kernel_cost own = task->row->family->cost(task->params, atc_this_cpu());
+        atc_section_add(&cost, &own);
+        if (i + 1 < last && plan->records[i + 1].stream == stream)
+            continue;
+        if (section->items == ATC_MAX_STREAMS)
+            return atc_refuse(refusal, i, "there are too many streams");
+        plan->stream_ends[first + section->items++] = i + 1;
+        atc_section_end_stream(&cost);
+    }
+    section->parallel = plan->threads > 1 && atc_section_pays(&cost);
+    return true;
+}
+
+/* Whether no task of a stream of a section writes what one of another stream reads or writes. */
+static bool streams_are_apart(const struct atc_plan *plan, int64_t number,
+                              struct atc_refusal *refusal)
+{
+    const int64_t first = number + 1, last = first + controlled_tasks(plan->tasks + number);
+    struct atc_access *accesses =
+        malloc(sizeof *accesses * ATC_MAX_SLOTS * (size_t)(last - first) + 1);
+    size_t n = 0;
+    if (accesses == NULL)
+        return atc_refuse_memory(refusal);
+    for (int64_t i = first; i < last; i++) {
+        const struct atc_task *record = plan->records + i;
+        for (int k = 0; k < record->n_src + record->n_dst; k++) {
+            const struct atc_slot *slot = record->slots + k;
+            if (slot->region != REGION_ARENA && slot->region != REGION_OUTPUT)
+                continue;
+            accesses[n++] = (struct atc_access){.base = plan->tasks[i].operands[k].base,
+                                                .stream = record->stream,
+                                                .begin = slot->offset,
+                                                .end = slot->offset + slot->bytes,
+                                                .writes = k >= record->n_src};
+        }
+    }
+    const bool race = atc_streams_race(accesses, n);
+    free(accesses);
+    return !race || atc_refuse(refusal, number, "a stream writes what another one uses");
+}
+
 /* Regions of tasks that are controlled lie within each other. No task of the host is among them,
  * and no event, since tasks in them run more than once or not at all.
  */
-static bool regions_ok(const struct atc_plan *plan, struct atc_refusal *refusal)
+static bool regions_ok(struct atc_plan *plan, struct atc_refusal *refusal)
 {
     int64_t ends[ATC_MAX_REGIONS];
     int depth = 0;
@@ -344,6 +403,9 @@ static bool regions_ok(const struct atc_plan *plan, struct atc_refusal *refusal)
         ends[depth++] = end;
         if (task->control == CONTROL_IF)
             ends[depth++] = i + 1 + ((const struct if_params *)task->params)->then_tasks;
+        if (task->control == CONTROL_STREAMS &&
+            !(find_streams(plan, i, refusal) && streams_are_apart(plan, i, refusal)))
+            return false;
     }
     return true;
 }
@@ -366,9 +428,11 @@ struct atc_plan *atc_plan_load(const uint8_t *records, size_t bytes, const uint8
         plan->arenas = &plan->own_arenas;
         plan->is_cleared = calloc((size_t)limits->n_outputs + 1, sizeof *plan->is_cleared);
         plan->tasks = calloc(n_tasks + 1, sizeof *plan->tasks);
+        plan->stream_ends = calloc(n_tasks + 1, sizeof *plan->stream_ends);
         plan->records = malloc(bytes + 1);
     }
-    if (plan == NULL || plan->tasks == NULL || plan->records == NULL || plan->is_cleared == NULL) {
+    if (plan == NULL || plan->tasks == NULL || plan->stream_ends == NULL || plan->records == NULL ||
+        plan->is_cleared == NULL) {
         atc_refuse_memory(refusal);
         if (plan != NULL)
             atc_plan_free(plan);
@@ -436,6 +500,7 @@ void atc_plan_free(struct atc_plan *plan)
 {
     atc_arena_pool_free(&plan->own_arenas);
     free(plan->tasks);
+    free(plan->stream_ends);
     free(plan->records);
     free(plan->is_cleared);
     free(plan);

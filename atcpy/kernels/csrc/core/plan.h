@@ -32,6 +32,7 @@ struct atc_bound_task {
 struct atc_plan {
     int64_t n_tasks;
     struct atc_bound_task *tasks;
+    int64_t *stream_ends; /* behind a section's record: where each of its streams ends, `items` */
     struct atc_task *records; /* an aligned copy: kernels read their arguments from it */
     const uint8_t *weights;
     int64_t arena_bytes, scratch_bytes;
