@@ -16,10 +16,10 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+from feeds import feeds_for
 from onnx import TensorProto, helper, numpy_helper
 
 import atcpy
-from atcpy.ir.tensor import Array
 
 RUNS = 5  # in a round
 
@@ -113,21 +113,14 @@ MODELS: dict[str, Callable[[], onnx.ModelProto]] = {
 }
 
 
-def feeds_of(session: atcpy.InferenceSession) -> dict[str, Array]:
-    """Numbers for each input."""
-    rng = np.random.default_rng(1)
-    return {port.name: rng.standard_normal(port.shape).astype(np.float32) for port in session.get_inputs()}
-
-
-def compare(name: str, model: onnx.ModelProto | Path, rounds: int, threads: int) -> str:
+def compare(path: Path, rounds: int, threads: int) -> str:
     """Measure one model and format its line."""
-    sessions = []
+    sessions, feeds = [], feeds_for(path)
     with tempfile.TemporaryDirectory() as folder:
         for single in (True, False):
             package = Path(folder) / f"{single}.om"
-            atcpy.convert(model, package, enable_single_stream=single)
+            atcpy.convert(path, package, enable_single_stream=single)
             sessions.append(atcpy.InferenceSession(package, threads=threads))
-    feeds = feeds_of(sessions[0])
     results = [session.run(None, feeds) for session in sessions]
     for one, other in zip(*results, strict=True):
         np.testing.assert_array_equal(one, other)
@@ -139,7 +132,7 @@ def compare(name: str, model: onnx.ModelProto | Path, rounds: int, threads: int)
                 session.run(None, feeds)
                 best[number] = min(best[number], 1e6 * (time.perf_counter() - start))
     arenas = [session.plans[0].arena_bytes for session in sessions]
-    return f"{name:24} {best[0]:10.1f} {best[1]:10.1f} {best[0] / best[1]:7.2f}x {arenas[0]:12} {arenas[1]:12}"
+    return f"{path.stem:24} {best[0]:10.1f} {best[1]:10.1f} {best[0] / best[1]:7.2f}x {arenas[0]:12} {arenas[1]:12}"
 
 
 def main() -> None:
@@ -151,9 +144,12 @@ def main() -> None:
     options = parser.parse_args()
     print(f"{'':24} {'single us':>10} {'streams us':>10} {'saves':>8} {'arena':>12} {'with streams':>12}")
     for path in options.models:
-        print(compare(path.stem, path, options.rounds, options.threads), flush=True)
-    for name, make in MODELS.items() if not options.models else ():
-        print(compare(name, make(), options.rounds, options.threads), flush=True)
+        print(compare(path, options.rounds, options.threads), flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        for name, make in MODELS.items() if not options.models else ():
+            path = Path(folder) / f"{name}.onnx"
+            onnx.save(make(), path)
+            print(compare(path, options.rounds, options.threads), flush=True)
 
 
 if __name__ == "__main__":
