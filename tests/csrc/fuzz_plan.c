@@ -128,7 +128,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     memcpy(records, bytes, size);
     for (int isa = ISA_SCALAR; isa <= (int)atc_this_cpu()->isa; isa++) {
         struct atc_refusal refusal = {{0}, 0, false};
-        struct atc_plan *plan = atc_plan_load(records, size, weights, NULL, &limits, 1,
+        struct atc_plan *plan = atc_plan_load(records, size, weights, NULL, &limits, 2,
                                               (enum atc_isa)isa, NULL, &refusal);
         if (plan == NULL) {
             if (memchr(refusal.reason, 0, sizeof refusal.reason) == NULL || !refusal.reason[0])
@@ -136,6 +136,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
             continue;
         }
         accepted++;
+        for (int64_t i = 0; i < plan->n_tasks; i++) /* streams run beside each other, pay or not */
+            if (plan->tasks[i].control == CONTROL_STREAMS)
+                plan->tasks[i].parallel = true;
         if (small(plan))
             run(plan, weights);
         atc_plan_free(plan);
@@ -177,10 +180,10 @@ static void fill_slot(struct atc_slot *slot, bool is_dst)
 
 static struct atc_task a_task(void)
 {
-    static const char *const control[] = {"if", "loop"};
+    static const char *const control[] = {"if", "loop", "stream_active"};
     for (int tries = 0; fuzz_any(3) == 0 && tries < 64; tries++) { /* few seeds are control flow */
         const struct fuzz_launch *seed = seeds + fuzz_any(n_seeds);
-        if (strcmp(seed->task.family, control[fuzz_any(2)]) == 0)
+        if (strcmp(seed->task.family, control[fuzz_any(3)]) == 0)
             return seed->task;
     }
     return seeds[fuzz_any(n_seeds)].task;
@@ -210,6 +213,7 @@ static void change(uint8_t *bytes, size_t size)
     case 5:
         task.event_wait = (uint32_t)fuzz_any(3);
         task.event_record = (uint32_t)fuzz_any(3);
+        task.stream = (uint32_t)fuzz_any(3);
         break;
     case 6: /* of control flow: how many tasks, how often */
         memcpy(task.params + 8 * fuzz_any(2), &value, sizeof value);
