@@ -20,6 +20,13 @@ MAX_REUSED_BYTES = 1 << 28
 _MAX_UNUSED = 4  # times as large as a result may its buffer be
 
 
+def as_array(value: Any) -> Array:
+    """An array, in the memory of the value where that is one of its forms or has DLPack."""
+    if hasattr(value, "__dlpack__") and not hasattr(value, "__array__"):
+        return np.from_dlpack(value)
+    return np.asarray(value)
+
+
 def as_bytes(array: Array) -> Array:
     """The bytes of a contiguous array, shared."""
     return array.reshape(-1).view(np.uint8)

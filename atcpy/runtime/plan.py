@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
@@ -106,21 +106,25 @@ class ExecutionPlan:
             raise PackageCorrupt("P0005", f"a task names node {index} of {len(self.nodes)}")
         return self.nodes[index]
 
-    def run(self, arrays: Sequence[Array], elapsed: Array | None = None) -> list[Array]:
-        """The outputs for inputs of the ports' types; `elapsed` gets the nanoseconds of each task.
+    def run(
+        self, arrays: Sequence[Array], elapsed: Array | None = None, targets: Mapping[int, Array] = {}
+    ) -> list[Array]:
+        """The outputs for inputs of the ports' types; `elapsed` gets the nanoseconds of each task. `targets` are
+        contiguous arrays of the ports' types, with elements of a byte or more, into which outputs are written.
 
         Raises ModelInvalid (D0001) for values that break an op's rule, ResourceLimit if there is no memory.
         """
         inputs = [readable(array, port.dtype) for array, port in zip(arrays, self.inputs, strict=True)]
         try:
-            outputs = [pool.take() for pool in self.pools]
+            outputs = [pool.take() if index not in targets else targets[index] for index, pool in enumerate(self.pools)]
         except MemoryError as error:
             raise ResourceLimit("R0001", f"no memory for the results: {error}") from error
         try:
             self.run_in(inputs, outputs, elapsed)
         finally:
             for index in self.reused:
-                self.pools[index].keep(outputs[index])
+                if index not in targets:
+                    self.pools[index].keep(outputs[index])
         for index in self.packed:
             port = self.outputs[index]
             outputs[index] = from_memory(outputs[index], port.dtype, port.shape)

@@ -18,6 +18,7 @@ from atcpy.om.package import Package
 from atcpy.runtime.deadline import RunDeadline
 from atcpy.runtime.distributed.world import SingleRank, World
 from atcpy.runtime.loader import bind_compiled, bind_package, missing_custom_ops, open_package
+from atcpy.runtime.memory import as_array
 from atcpy.runtime.plan import ExecutionPlan
 from atcpy.sizes import MemoryLimit
 from atcpy.threads import default_threads
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from atcpy.om.reader import PackagedModel
     from atcpy.om.signature import PublicKey, PublicKeys
     from atcpy.runtime.gears import GearPlans
+    from atcpy.runtime.io_binding import IOBinding
     from atcpy.runtime.on_demand import FindCompiler, ShapeCache
     from atcpy.runtime.planned_model import PlannedModel
     from atcpy.runtime.procedure import Procedure
@@ -207,11 +209,18 @@ class InferenceSession:
         return [task for plan in self.plans for task in tasks_of(plan)]
 
     def run(
-        self, output_names: Sequence[str] | None, feeds: Mapping[str, Any], *, timeout: float | None = None
+        self,
+        output_names: Sequence[str] | None,
+        feeds: Mapping[str, Any],
+        *,
+        timeout: float | None = None,
+        out: Sequence[Array | None] | None = None,
     ) -> list[Any]:
         """Runs the model. `feeds` maps every input's name to an array of its dtype and shape; the
         result has the outputs named, or all, as arrays that the caller owns. A sequence is a list, a
-        map a dict, an optional without value None. `timeout`: most seconds that it may take.
+        map a dict, an optional without value None. `timeout`: most seconds that it may take. `out`:
+        memory for each of these outputs, or None for one that the session allocates; arrays of the
+        outputs' types and shapes, contiguous and apart from each other and from all feeds.
 
         Raises UsageError for feeds that do not fit, ModelInvalid (D0001) for values that break an
         op's rule, ResourceLimit if there is no memory (R0001) or the time is over (R0003); ModelInvalid (D0002) if
@@ -220,11 +229,13 @@ class InferenceSession:
         """
         if timeout is not None:
             with RunDeadline(timeout):
-                return self.run(output_names, feeds)
+                return self.run(output_names, feeds, out=out)
         self.agree()
         chosen = self._choose_outputs(output_names)
         try:
-            if self._states is None:
+            if out is not None:
+                results = self._run_into(chosen, feeds, out)
+            elif self._states is None:
                 results = self._run_fed(feeds)
             else:
                 results = self._states.run(feeds, self._check_feeds, self._compute)
@@ -237,6 +248,41 @@ class InferenceSession:
         for index, keys in self._package.map_keys.items():
             results[index] = self._maps_of(index, keys, results[index])
         return [results[index] for index in chosen]
+
+    def io_binding(self) -> IOBinding:
+        """Memory for inputs and outputs that many runs use: `run_with_iobinding`."""
+        from atcpy.runtime.io_binding import IOBinding
+
+        return IOBinding(self)
+
+    def run_with_iobinding(self, binding: IOBinding, *, timeout: float | None = None) -> None:
+        """Run with bound inputs, and write the bound outputs. Raises what `run` does."""
+        targets = binding.targets
+        if not targets:
+            raise UsageError("E13031", "no output is bound", hint="bind_output")
+        binding.set_results(self.run(list(targets), binding.feeds, timeout=timeout, out=list(targets.values())))
+
+    def _run_into(self, chosen: Sequence[int], feeds: Mapping[str, Any], out: Sequence[Array | None]) -> list[Any]:
+        """All outputs, those that are chosen in memory of the caller, where it gives some."""
+        from atcpy.runtime.targets import check_targets, check_type, fill
+
+        if self._states is not None or self._package.map_keys:
+            why = "states are bound" if self._states is not None else "the model returns maps"
+            raise UsageError("E13031", f"run: out cannot be used: {why}")
+        if len(out) != len(chosen):
+            raise UsageError("E13031", f"run: out has {len(out)} arrays for {len(chosen)} outputs")
+        targets = {index: array for index, array in zip(chosen, out, strict=True) if array is not None}
+        values = self._check_feeds(feeds)
+        check_targets(targets, [port.name for port in self._outputs], values)
+        plan = self._find_plan(values)
+        if plan is None or plan.packed:
+            results = self._compute(values, feeds)
+            for index, array in targets.items():
+                results[index] = fill(array, results[index], self._outputs[index].name)
+            return results
+        for index, array in targets.items():
+            check_type(array, plan.outputs[index].dtype.numpy, plan.outputs[index].shape, self._outputs[index].name)
+        return plan.run(values, targets=targets)
 
     def _run_fed(self, feeds: Mapping[str, Any]) -> list[Any]:
         """All outputs where no state is bound. Shapes that were fed before are neither checked nor dispatched again."""
@@ -406,7 +452,7 @@ class InferenceSession:
             return value
         if port.dtype is DType.UNDEFINED:
             return value
-        array = np.asarray(value)
+        array = as_array(value)
         if port.dtype is DType.STRING:
             array = array.astype(np.object_)
         problem = _misfit(port, array.shape, sizes)
