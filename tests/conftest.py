@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
+from atcpy.passes.compile import emit_tasks
 from tests.attribute_defaults import check_reads
 from tests.effort import FAST, THOROUGH
 
@@ -17,6 +18,7 @@ settings.register_profile("fast", FAST)
 settings.register_profile("thorough", THOROUGH)
 settings.load_profile("fast")
 check_reads()
+emit_tasks.ALWAYS_VERIFY = True
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -33,16 +33,18 @@ from atcpy.ops import makes_nothing
 from atcpy.ops.core.plan_loop import flattened_graphs
 from atcpy.options import Stage
 from atcpy.passes.compile.assign_streams import assign_streams
-from atcpy.passes.compile.buffer_assignment import BufferAssignment, LoweredGraph
+from atcpy.passes.compile.buffer_assignment import Buffer, BufferAssignment, LoweredGraph
 from atcpy.passes.compile.flatten import FlatGraph, flatten
 from atcpy.passes.compile.form_streams import dissolve_sections, form_streams, racing_sections
 from atcpy.passes.compile.lower import Border, Launch
+from atcpy.passes.compile.verify_schedule import verify_schedule
 from atcpy.passes.pass_manager import PassManager
 from atcpy.passes.phase import Phase
 
 WEIGHTS_START = 512  # GE's kWeightsStartOffset
 # GE rounds each constant up to 512 bytes; one cache line keeps many small ones from swelling the file.
 WEIGHTS_ALIGNMENT = 64
+ALWAYS_VERIFY = False  # tests verify the schedule of every package that they make
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,8 @@ def emit(graph: Graph, identity: Identity, manager: PassManager, layout: WeightL
         dissolve_sections(graph, lowered, racing)
         listed = _tasks(graph, lowered, buffers)
     tasks = assign_streams(listed)
+    if manager.options.verify_ir or ALWAYS_VERIFY:
+        verify_schedule(tasks, [_buffers_of(launch, buffers) for launch, _ in _with_owners(lowered)])
     _count_fused_copies(graph, tasks)
     return _compiled_model(graph, identity, weights, memory, tasks)
 
@@ -276,6 +280,12 @@ class WeightLayout:
         del self.all[weights:]
         while len(self._placed) > placed:
             self._placed.popitem()
+
+
+def _buffers_of(launch: Launch, buffers: BufferAssignment) -> list[Buffer | None]:
+    """The buffers of a launch's operands, sources before results."""
+    found = (None if value is None else buffers.find(value) for value in (*launch.call.src, *launch.call.dst))
+    return [None if located is None else located[0] for located in found]
 
 
 def _tasks(graph: Graph, launches: Sequence[Launch | None], buffers: BufferAssignment) -> list[Task]:
