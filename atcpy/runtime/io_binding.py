@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -167,5 +166,12 @@ def _at_address(
         raise UsageError("E13025", what, where=Where(value=port.name))
     if count == 0:
         return np.empty(tuple(shape), dtype)
-    memory = (ctypes.c_uint8 * (count * dtype.itemsize)).from_address(address)
-    return np.ctypeslib.as_array(memory).view(dtype).reshape(tuple(shape))
+    memory = _Memory({"data": (address, False), "shape": (count * dtype.itemsize,), "typestr": "|u1", "version": 3})
+    return np.asarray(memory).view(dtype).reshape(tuple(shape))
+
+
+class _Memory:
+    """Bytes at an address, as numpy's array interface describes them."""
+
+    def __init__(self, interface: Mapping[str, object]) -> None:
+        self.__array_interface__ = interface

@@ -157,6 +157,10 @@ CASES: tuple[str, ...] = (
        { n = Constant<value_int = 3>()
          y = Loop(n, , x) <body = b (int64 i, bool c, float[4,7] v) => (bool d, float[4,7] w)
            { d = Identity(c)  f = Cast<to = 1>(i)  w = Add(v, f) }> }""",
+    # Branches that run beside each other.
+    """(float[64,64] x) => (float[64,64] y)
+       { p = Sin(x)  a = Softmax(p)  q = Cos(x)  b = Softmax(q)  r = Exp(x)  c = Softmax(r)  s = Neg(x)  d = Softmax(s)
+         y = Sum(a, b, c, d) }""",
     # Draws that can have one result only.
     "(float[3,4] x) => (float[3,4] y) { y = RandomUniformLike<low = 2.0, high = 2.0>(x) }",
     """(float[2,2] x) => (int32[2,5] y)
