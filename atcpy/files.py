@@ -6,13 +6,14 @@ A FIFO, a socket or a device may never begin, or never end: opening it does not 
 from __future__ import annotations
 
 import errno
+import json
 import os
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from io import BufferedReader
-from typing import Protocol
+from typing import Any, Protocol
 
 
 class NotOrdinaryError(OSError):
@@ -31,6 +32,8 @@ def open_file(path: str | os.PathLike[str]) -> BufferedReader:
         if error.errno == errno.ENXIO:  # a socket, or a device that nobody drives
             raise NotOrdinaryError(name) from error
         raise
+    except ValueError as error:  # a NUL, or a character that no name of a file has
+        raise OSError(errno.EINVAL, f"it is no path: {error}", name) from error
     mode = os.fstat(descriptor).st_mode
     if stat.S_ISREG(mode):
         return open(descriptor, "rb")
@@ -88,3 +91,13 @@ def check_unchanged(files: Iterable[MappedFile]) -> None:
     """Raise the error of a file that was changed while it was in use."""
     for file in files:
         file.check_unchanged()
+
+
+def parse_json(text: str) -> Any:
+    """Return the value of a JSON text. Raises ValueError for what is none, is nested too deep, or has an integer of
+    thousands of digits; json.JSONDecodeError, which says where, is one.
+    """
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("nested too deep") from None

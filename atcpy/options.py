@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from atcpy.errors import ResourceLimit, Unsupported, UsageError, Where, did_you_mean, raise_os_error
-from atcpy.files import read_file
+from atcpy.files import parse_json, read_file
 from atcpy.sizes import ANY_SIZE as ANY_SIZE
 from atcpy.sizes import MAX_DIM as MAX_DIM
 from atcpy.sizes import MAX_RANK as MAX_RANK
@@ -807,10 +807,10 @@ _PRIORITIES = {"Top": range(1000), "Main": range(1000, 2000), "Down": range(2000
 def _json_switches(option: str, path: str, text: str) -> PassSwitches:
     where = Where(file=path)
     try:
-        root = json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as error:
+        root = parse_json(text)
+    except ValueError as error:
         line, column = (error.lineno, error.colno) if isinstance(error, json.JSONDecodeError) else (1, 1)
-        words = error.msg if isinstance(error, json.JSONDecodeError) else "nested too deep"
+        words = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
         at = Where(file=path, line=line, column=column)
         raise UsageError("E10025", f"{path}:{line}:{column}: {words}", where=at) from error
     _only_keys(path, "the file", root, ("Switch", "Priority"))
@@ -1116,10 +1116,24 @@ def convert_options(values: Mapping[str, object] | None = None) -> ConvertOption
         if value is not None:
             if option.name in read:
                 raise UsageError("E10047", f"{' and '.join(sorted(values or {}))}: one option, given twice")
+            _check_characters(option.name, value)
             read[option.name] = option.read(option.name, value)
     if read.get("dynamic_dims") and read.get("input_shape"):
         _in_order_of_names(read)
     return _sorted_into_records(read)
+
+
+def _check_characters(option: str, value: object) -> None:
+    """Refuse a text that neither a command line nor a file could hold."""
+    if isinstance(value, str | os.PathLike):
+        text = str(os.fspath(value))
+        try:
+            text.encode("utf-8", "surrogateescape")
+        except UnicodeEncodeError as error:
+            what = f"--{option}: character {error.start + 1} is half of a surrogate pair"
+            raise UsageError("E10003", what, where=Where(option=option)) from error
+        if "\0" in text:
+            raise UsageError("E10003", f"--{option}: it has a NUL character", where=Where(option=option))
 
 
 def _sorted_into_records(read: Mapping[str, Any]) -> ConvertOptions:

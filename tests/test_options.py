@@ -139,6 +139,18 @@ def test_one_option_under_two_names() -> None:
     assert error_of({"soc": "Ascend910", "soc_version": "Ascend910"}).code == "E10047"
 
 
+@pytest.mark.parametrize("name", ["signature", "fusion_switch_file", "custom_ops", "dump_graph", "sign"])
+@pytest.mark.parametrize(("character", "message"), [("\0", "NUL"), ("\ud800", "half of a surrogate pair")])
+def test_characters_that_no_command_line_has_are_refused(name: str, character: str, message: str) -> None:
+    error = error_of({name: f"a{character}b"})
+    assert (error.code, error.where.option) == ("E10003", name)
+    assert message in error.what
+
+
+def test_names_of_files_that_are_no_utf_8_are_read() -> None:
+    assert convert_options({"dump_graph": "a\udcff"}).dump.directory == Path("a\udcff")
+
+
 @pytest.mark.parametrize("soc", options.SOCS)
 def test_chips_are_found_in_any_case(soc: str) -> None:
     assert convert_options({"soc": soc.swapcase()}).soc == soc
@@ -405,7 +417,8 @@ def test_priorities_of_a_switch_file_are_read(tmp_path: Path) -> None:
         ('{"Switch":{"Graph":{}}}', "E20003", "Graph"),
         ('{"Switch":{"GraphFusion":[]}}', "E20003", "not an object"),
         ('{"Switch":{"GraphFusion":{"A":1}}}', "E20003", "not on or off"),
-        ('{"Switch":' * 100_000, "E10025", ""),
+        ('{"Switch":' * 100_000, "E10025", "nested too deep"),
+        ('{"Switch":' + "1" * 5000 + "}", "E10025", "digits"),
         ('{"Priority":{"UBFusion":{}}}', "E20003", "UBFusion"),
         ('{"Priority":{"GraphFusion":{"Middle":{}}}}', "E20003", "Middle"),
         ('{"Priority":{"GraphFusion":{"Top":{"A":1}}}}', "E20003", "0..999"),

@@ -4,6 +4,7 @@ import hashlib
 import io
 import json
 import re
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,8 +22,12 @@ from atcpy.verify.inputs import Array, Feeds, Fill, Port, make_array
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-# What numpy, zipfile and zlib raise for files that are damaged, encrypted or none of theirs.
-_DAMAGE = (ValueError, OSError, EOFError, RuntimeError, OverflowError, zipfile.BadZipFile, zlib.error)
+# What numpy, which parses headers as Python, zipfile and zlib raise for files that are damaged, encrypted or none of
+# theirs; RecursionError is a RuntimeError.
+_DAMAGE = (
+    ValueError, OSError, EOFError, RuntimeError, OverflowError, SyntaxError, TypeError, tokenize.TokenError,
+    zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
 _NAME_BYTES = 120
 _FILL = re.compile(r"(ones|zeros|random)(:\d+)?")
 

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from atcpy import __version__
 from atcpy.debug.bisect import Applied, Outcome, Trial, applied_in
 from atcpy.errors import AtcError, ResourceLimit, UsageError, Where, as_known_error
-from atcpy.files import read_text
+from atcpy.files import parse_json, read_text
 from atcpy.ir import Decisions, Graph
 from atcpy.ir.decisions import Moment
 from atcpy.ir.tensor import Array
@@ -147,13 +147,13 @@ class TrialMemory:
     def __init__(self, folder: Path, identity: Mapping[str, Any], *, resume: bool) -> None:
         self._path = folder / _STATE
         self._identity = {"atcpy": __version__, **identity}
-        self._outcomes: dict[str, Any] = {}
+        self._outcomes: dict[str, Outcome] = {}
         if resume:
             self._load()
 
     def _load(self) -> None:
         try:
-            state = json.loads(read_text(self._path))
+            state = parse_json(read_text(self._path))
         except FileNotFoundError:
             what = f"--resume: there is no {self._path}"
             raise UsageError("E10410", what, where=Where(file=str(self._path)), hint="start without it") from None
@@ -166,23 +166,30 @@ class TrialMemory:
         ):
             what = f"--resume: {self._path} is of another model, other options or another version"
             raise UsageError("E10032", what, where=Where(file=str(self._path)), hint="start without it")
-        self._outcomes = state["outcomes"]
+        try:
+            self._outcomes = {key: _outcome(record) for key, record in state["outcomes"].items()}
+        except (KeyError, TypeError, AttributeError) as error:
+            what = f"--resume: {self._path} is damaged"
+            raise UsageError("E13005", what, where=Where(file=str(self._path)), hint="start without it") from error
 
     def find(self, trial: Trial) -> Outcome | None:
         """The outcome of this trial, if it ran before."""
-        record = self._outcomes.get(_key(trial))
-        if record is None:
-            return None
-        applied = record["applied"]
-        passes = None if applied is None else {name: _applied(entry) for name, entry in applied.items()}
-        return Outcome(record["good"], record["why"], passes)
+        return self._outcomes.get(_key(trial))
 
     def keep(self, trial: Trial, outcome: Outcome) -> Outcome:
         """Store an outcome, and return it."""
-        self._outcomes[_key(trial)] = asdict(outcome)
+        self._outcomes[_key(trial)] = outcome
+        records = {key: asdict(each) for key, each in self._outcomes.items()}
         with directory(self._path.parent):
-            atomic_write(self._path, [json.dumps({"of": self._identity, "outcomes": self._outcomes}).encode()])
+            atomic_write(self._path, [json.dumps({"of": self._identity, "outcomes": records}).encode()])
         return outcome
+
+
+def _outcome(record: Mapping[str, Any]) -> Outcome:
+    """Return a stored outcome. Raises KeyError, TypeError or AttributeError for what nobody stored."""
+    applied = record["applied"]
+    passes = None if applied is None else {name: _applied(entry) for name, entry in applied.items()}
+    return Outcome(bool(record["good"]), str(record["why"]), passes)
 
 
 def _applied(entry: Mapping[str, Any]) -> Applied:

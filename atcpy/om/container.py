@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 import xxhash
 
-from atcpy.errors import CODES, PackageCorrupt, UsageError, Where, raise_os_error
+from atcpy.errors import CODES, PackageCorrupt, Where, raise_os_error
 from atcpy.files import NotOrdinaryError, note_mapped_file, open_file
 from atcpy.kernels import _kernels
 
@@ -329,8 +329,6 @@ def open_container(
         raise _no_package(source, "it is not a regular file") from None
     except OSError as error:
         raise_os_error(error, source)
-    except ValueError as error:
-        raise UsageError("E13001", f"{source} is no path: {error}", where=Where(file=source)) from error
     return parse(buffer, source=source, verify=verify, signers=signers, file=mapped)
 
 

@@ -151,8 +151,6 @@ def _read_file(path: str | os.PathLike[str]) -> tuple[bytes, int]:
             return file.read(_MAX_FILE_BYTES), os.fstat(file.fileno()).st_mode
     except OSError as error:
         raise_os_error(error, os.fspath(path))
-    except ValueError as error:
-        raise UsageError("E13001", f"{path!s} is no path: {error}", where=Where(file=os.fspath(path))) from error
 
 
 def _cryptography() -> tuple[Any, Any]:

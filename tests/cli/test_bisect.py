@@ -199,6 +199,12 @@ def test_resume_goes_on_from_what_is_known(
     assert len(compiled) == 1
     assert invoke("passes", "bisect", chain, "-o", repro, "--resume", "--random", "1").code == 2
     assert invoke("passes", "bisect", chain, "-o", repro / "nothing", "--resume").code == 2
+    for damage in ({"good": True}, [], {**next(iter(state["outcomes"].values())), "applied": {"A": {"count": 1}}}):
+        damaged = {**state, "outcomes": {**state["outcomes"], forgotten: damage}}
+        (repro / "bisect.json").write_text(json.dumps(damaged))
+        assert invoke("passes", "bisect", chain, "-o", repro, "--resume").code == 2
+    (repro / "bisect.json").write_text("[" * 20_000)
+    assert invoke("passes", "bisect", chain, "-o", repro, "--resume").code == 2
 
 
 @pytest.mark.parametrize(

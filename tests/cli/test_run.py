@@ -44,7 +44,9 @@ def test_inputs_from_one_npz(invoke: Invoke, package: Path, tmp_path: Path) -> N
 _FLAGS, _METHOD = (6, 8), (8, 10)
 
 
-@pytest.mark.parametrize("damage", ["encrypted", "method 99", "elements", "half", "huge shape", "negative shape"])
+@pytest.mark.parametrize(
+    "damage", ["encrypted", "method 99", "elements", "half", "huge shape", "negative shape", "no end"]
+)
 def test_damaged_archives_are_refused(invoke: Invoke, package: Path, tmp_path: Path, damage: str) -> None:
     np.savez_compressed(tmp_path / "x.npz", x=X)
     raw = bytearray((tmp_path / "x.npz").read_bytes())
@@ -59,7 +61,7 @@ def test_damaged_archives_are_refused(invoke: Invoke, package: Path, tmp_path: P
         case "half":
             del raw[len(raw) // 2 :]
         case _:
-            shape = b"(2,99999999999999999999999999)" if damage == "huge shape" else b"(-2,-3)"
+            shape = {"huge shape": b"(2,99999999999999999999999999)", "negative shape": b"(-2,-3)"}.get(damage, b"(2,")
             header = b"{'descr': '<f4', 'fortran_order': False, 'shape': " + shape + b"}\n"
             with zipfile.ZipFile(tmp_path / "y.npz", "w") as archive:
                 archive.writestr("x.npy", b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header)

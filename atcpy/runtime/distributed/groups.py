@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from atcpy.errors import UsageError, Where, raise_os_error
-from atcpy.files import read_text
+from atcpy.files import parse_json, read_text
 from atcpy.ops.collectives import WORLD
 
 NO_GROUPS: Mapping[str, tuple[int, ...]] = MappingProxyType({})
@@ -22,7 +21,7 @@ def unknown_group(name: str, known: Sequence[str]) -> UsageError:
 def read_groups(path: str, ranks: int) -> dict[str, tuple[int, ...]]:
     """Read the members of each group from a JSON file. Raises UsageError (EI0004) if it is malformed."""
     try:
-        table = json.loads(read_text(path))
+        table = parse_json(read_text(path))
     except OSError as error:
         raise_os_error(error, path)
     except ValueError as error:

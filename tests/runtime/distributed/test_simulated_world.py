@@ -112,6 +112,7 @@ def test_two_groups_and_a_rank_outside_keeps_what_it_has(tmp_path: Path) -> None
     ("table", "message"),
     [
         ("{", "is not JSON"),
+        ("[" * 100_000, "is not JSON: nested too deep"),
         ("[]", "no object"),
         ('{"a": []}', "no list of ranks"),
         ('{"a": [0, 0]}', "has a rank twice"),
