@@ -16,7 +16,6 @@ from atcpy.ir import DType, Graph, Node, Tensor, TensorDesc, Value
 from atcpy.ir.shape import Shape, fits_limits, format_shape
 from atcpy.ops.core.infer import check_declared
 from atcpy.ops.core.opdef import OpDef, find_signed
-from atcpy.ops.core.signature import Signature
 from atcpy.ops.custom import CustomOps
 from atcpy.options import ParseOptions
 from atcpy.parsers.choices import NamedGraph, set_input_shapes
@@ -375,8 +374,11 @@ class Importer:
         if scope.prefix or scope.renames:
             names = [scope.final_name(name) if name else "" for name in outputs]
         signature = None if op.opdef is None else op.opdef.signature
+        if op.rule.first_variadic is not None:
+            self._check_present(item, scope, inputs, range(op.rule.first_variadic, len(inputs)))
         if signature is not None:
-            self._check_inputs(item, scope, inputs, signature)
+            variadic = range(len(signature.inputs), len(inputs)) if signature.is_variadic else ()
+            self._check_present(item, scope, inputs, (*signature.required_inputs, *variadic), signature.inputs)
             if self._recorder is None:
                 names = [*names, *[""] * (max(signature.updates, default=-1) + 1 - len(names))]
         node = graph.append(item.op_type, inputs, attrs, name=source, outputs=names, domain=op.domain)
@@ -404,11 +406,16 @@ class Importer:
             scope.gone[item.outputs[index]] = f"{item.op_type} does not make it: {why}"
         return state.results
 
-    def _check_inputs(self, item: Item, scope: _Scope, inputs: Sequence[Value | None], signature: Signature) -> None:
+    def _check_present(
+        self,
+        item: Item,
+        scope: _Scope,
+        inputs: Sequence[Value | None],
+        required: Iterable[int],
+        names: Sequence[str] = (),
+    ) -> None:
         """Report each required input that is left out; how many there are is checked with the attributes."""
-        names, required = signature.inputs, signature.required_inputs
-        variadic = range(len(names), len(inputs)) if signature.is_variadic else ()
-        for index in (*required, *variadic):
+        for index in required:
             if index < len(inputs) and inputs[index] is None:
                 name = names[index] if index < len(names) else index
                 what = f"{item.op_type}: input {name} is missing"

@@ -17,6 +17,7 @@ class OpRule:
     inputs: tuple[int, int]
     outputs: tuple[int, int]
     values: Mapping[str, Collection[int | bytes]] = field(default_factory=dict)  # of attributes that have few
+    first_variadic: int | None = None  # the index of the first input that the last parameter of the op stands for
     is_free: bool = False  # an op that is not ONNX's: its record in ops/ checks what it wants
 
     @property

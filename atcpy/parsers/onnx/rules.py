@@ -9,6 +9,7 @@ from atcpy.errors import AtcError, ModelInvalid, Unsupported, Where, did_you_mea
 from atcpy.ir import DType
 from atcpy.ops import all_opdefs
 from atcpy.ops.contrib.record import DOMAIN, REFUSED
+from atcpy.ops.core.signature import UNBOUNDED
 from atcpy.ops.custom import CustomOp
 from atcpy.parsers.onnx.contrib_rules import extra_rule
 from atcpy.parsers.onnx.op_rule import FREE, OpRule
@@ -93,6 +94,7 @@ def _rule_of_standard(op_type: str, domain: str, opset: int) -> OpRule | AtcErro
         attrs={name: attr.type.value for name, attr in schema.attributes.items()},  # type: ignore[attr-defined]
         required=tuple(name for name, attr in schema.attributes.items() if attr.required),
         inputs=(_min_inputs(schema), schema.max_input),
+        first_variadic=len(schema.inputs) - 1 if schema.max_input == UNBOUNDED else None,
         outputs=(schema.min_output, schema.max_output),
         values={name: _VALUES[name] for name, attr in schema.attributes.items() if name in _VALUES and _is_plain(attr)},
     )

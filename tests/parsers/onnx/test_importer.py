@@ -39,6 +39,12 @@ def model_of(nodes: list[onnx.NodeProto], *initializers: TensorProto, opset: int
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
 
 
+@pytest.mark.parametrize("inputs", [["", "x"], ["x", "", "x"]])
+def test_no_input_of_many_may_be_left_out(inputs: list[str]) -> None:
+    error = refusal(model_of([helper.make_node("Concat", inputs, ["y"], axis=0)]))
+    assert (error.code, error.what) == ("E13014", f"Concat: input {inputs.index('')} is missing")
+
+
 def node_named(graph: Graph, name: str) -> Node:
     return next(node for node in walk(graph) if node.name == name)
 
