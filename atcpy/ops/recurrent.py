@@ -68,6 +68,8 @@ def shapes_of_recurrent(node: Node) -> Mapping[int, str]:
         raise ModelInvalid("E13014", where=node, what=f"direction = {direction!r} is none of {', '.join(DIRECTIONS)}")
     is_batchwise, d = node.int_attr("layout", 0) == 1, DIRECTIONS[direction]
     size = node.int_attr("hidden_size", 0) if "hidden_size" in node.attrs else None
+    if size is not None and size < 0:
+        raise ModelInvalid("E13014", where=node, what=f"hidden_size = {size}")
     hidden, gates, twice, thrice = (
         f"{count if count > 1 else ''}hidden" if size is None else str(count * size)
         for count in (1, kind.gates, 2 * kind.gates, 3)

@@ -206,7 +206,7 @@ CHANGES: list[tuple[str, str, str, str]] = [
         ("float[2,3] x", "ArgMax(x)", {"(x": "<select_last_index = -1>(x"}),
         ("float[2,3] x, float8e8m0 s", "CastLike(x, s)", {"(x": '<round_mode = "away">(x'}),
         ("float[4,1,2] x, float[1,6,2] w, float[1,6,6] r", "RNN<hidden_size = 6>(x, w, r)",
-         {"<hidden_size = 6": "<hidden_size = 6, activation_alpha = [0.1, 0.2]"}),
+         {"<hidden_size = 6": "<hidden_size = 6, activation_alpha = [0.1, 0.2]", "= 6>": "= -6>"}),
         ("float[1,1] x", "Resize(x, , s)", {"(x": '<mode = "spline">(x', "(x,": '<nearest_mode = "away">(x,'}),
         ("float[2,3,4] x, int64[2,1] i", "GatherND<batch_dims = 1>(x, i)", {"[2,1] i": "[3,1] i"}),
         ("float[1,1,4,4] x, float[1,1,2,2] w", "ConvTranspose<output_shape = [5, 5]>(x, w)",
