@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from atcpy.errors import AtcError
+from atcpy.errors import AtcError, ModelInvalid
 from tests.parsers.tensorflow.graphs import Array, TfBuilder
 
 F32 = np.float32
@@ -120,6 +120,16 @@ def test_resize_area(tmp_path: Path, corners: bool) -> None:
             pixel = np.minimum(np.floor(fine), of - 1)[..., None] == np.arange(of)
             parts.append(pixel.mean(1))
         np.testing.assert_allclose(y, np.einsum("yh,xw,nhwc->nyxc", *parts, x.astype(float)), atol=1.5)
+
+
+@pytest.mark.parametrize("op", ["ResizeArea", "ResizeBilinear"])
+@pytest.mark.parametrize("sizes", [[], [4], [4, 5, 6]])
+def test_sizes_other_than_height_and_width_are_refused(op: str, sizes: list[int], tmp_path: Path) -> None:
+    g = TfBuilder()
+    g.add(op, g.input("x", "float32", (1, 4, 4, 2)), g.const(np.array(sizes, np.int32)), name="y")
+    with pytest.raises(ModelInvalid) as caught:
+        g.run(tmp_path, {}, "y")
+    assert (caught.value.code, caught.value.where.node) == ("EZ8888", "y")
 
 
 KERNELS = {

@@ -54,9 +54,7 @@ def _resized(b: OpBuilder, x: Value, attrs: dict[str, object]) -> Value:
     """Resize of the last two of four dims to the sizes of input 1; by a number for each dim where these are known, for
     such a node lets Transposes pass.
     """
-    asked, shape = b.known(b.input(1)), b.shape_of(x)
-    if asked is not None and len(asked) != 2:
-        raise ModelInvalid("EZ8888", f"{len(asked)} sizes for two dims", where=b.where)
+    asked, shape = _known_sizes(b), b.shape_of(x)
     to = [item for item in asked or () if isinstance(item, int)]
     of = [item for item in shape[2:] if isinstance(item, int)]
     if any(item < 1 for item in to):
@@ -67,6 +65,14 @@ def _resized(b: OpBuilder, x: Value, attrs: dict[str, object]) -> Value:
         scales = [1, 1, *map(_scale, of, to)]
         return b.op("Resize", x, None, b.const(scales, DType.FLOAT32), **attrs)
     return b.op("Resize", x, None, None, b.int64_input(1), axes=(2, 3), **attrs)
+
+
+def _known_sizes(b: OpBuilder) -> tuple[object, ...] | None:
+    """The height and the width that input 1 asks for, as far as they are known."""
+    sizes = b.known(b.input(1))
+    if sizes is not None and len(sizes) != 2:
+        raise ModelInvalid("EZ8888", f"{len(sizes)} sizes for two dims", where=b.where)
+    return sizes
 
 
 def _scale(of: int, to: int) -> float:
@@ -166,9 +172,9 @@ def _mixed(b: OpBuilder, weights: Callable[[int, Expr, Expr], Expr]) -> Value:
     """Rows and columns of images, mixed by a matrix each: by axis, the size, and the size asked for by input 1."""
     x = b.transpose(b.cast(_image(b), DType.FLOAT32), _TO_FIRST)
     asked = b.int64_input(1)
+    known = _known_sizes(b) or (None, None)
     matrices = []
-    for axis in range(2):
-        to = (b.known(b.input(1)) or (None, None))[axis]
+    for axis, to in enumerate(known):
         result = b.const(to) if isinstance(to, int) else b.op("Gather", asked, b.const(axis))
         matrices.append(weights(axis, dim(b, x, axis + 2), Expr(b, result)).value)
     rows = b.op("MatMul", matrices[0], x)
