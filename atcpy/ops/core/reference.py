@@ -326,13 +326,17 @@ def _attr_to_proto(attr: object) -> Any:
         return _tensor_to_proto(attr)
     if isinstance(attr, tuple):
         return [_attr_to_proto(item) for item in attr]
-    return attr
+    return attr.encode("utf-8", "surrogateescape") if isinstance(attr, str) else attr  # which may be no UTF-8
 
 
 def _tensor_to_proto(tensor: Tensor) -> onnx.TensorProto:
-    from onnx import numpy_helper
+    import onnx
 
-    proto = numpy_helper.from_array(np.asarray(tensor.array, order="C"))
+    array = np.asarray(tensor.array, order="C")
+    if tensor.dtype is DType.STRING:
+        texts = [str(text).encode("utf-8", "surrogateescape") for text in array.reshape(-1)]
+        return onnx.TensorProto(data_type=tensor.dtype.onnx, dims=array.shape, string_data=texts)
+    proto = onnx.numpy_helper.from_array(array)
     proto.data_type = tensor.dtype.onnx
     return proto
 

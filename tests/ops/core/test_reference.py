@@ -1,0 +1,17 @@
+"""What ONNX is given of our nodes."""
+
+import numpy as np
+
+from atcpy.ir import Tensor
+from atcpy.ops.core.reference import to_node_proto
+from tests.harness import make_node
+
+
+def test_texts_that_are_no_utf_8_are_those_of_the_model() -> None:
+    """Attributes and constants hold them with surrogate escapes, as Python names files."""
+    node = make_node("StringNormalizer", [np.array(["a", "b"], object)], {"stopwords": ("\udcff", "é")})
+    node.attrs["value"] = Tensor.of(np.array(["\udcfe"], object))
+    attributes = {attr.name: attr for attr in to_node_proto(node).attribute}
+    assert list(attributes["stopwords"].strings) == [b"\xff", "é".encode()]
+    assert list(attributes["value"].t.string_data) == [b"\xfe"]
+    assert list(attributes["value"].t.dims) == [1]
