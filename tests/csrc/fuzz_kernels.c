@@ -40,7 +40,9 @@ enum {
 };
 
 /* Of processor time, for work that the families call small. */
-#ifdef __SANITIZE_ADDRESS__
+#ifdef ATC_VALGRIND
+enum { MAX_SECONDS = 120 };
+#elif defined __SANITIZE_ADDRESS__
 enum { MAX_SECONDS = 20 };
 #else
 enum { MAX_SECONDS = 3 };
@@ -242,10 +244,12 @@ static bool run_launch(const struct trial *t, const struct kernel_row *row, stru
             blocks[i] = blocks[t->aliased];
         } else {
             blocks[i] = place(operand_regions[i], bytes, item > 0 ? item : 1, run.at_end);
-            if (is_dst(t, i) && !has_habit(t, t->habit.reads, i))
+            if (is_dst(t, i) && !has_habit(t, t->habit.reads, i)) {
                 memset(blocks[i].at, run.pattern, (size_t)bytes);
-            else
+                forget_content(blocks + i);
+            } else {
                 memcpy(blocks[i].at, content[i], (size_t)bytes);
+            }
             forbid_around(blocks + i);
         }
         void *at = slot->region == REGION_NONE ? NULL : blocks[i].at;
@@ -256,10 +260,21 @@ static bool run_launch(const struct trial *t, const struct kernel_row *row, stru
     }
     const struct block scratch = place(scratch_region, t->needs->cost.scratch, 64, run.at_end);
     memset(scratch.at, run.pattern, (size_t)scratch.bytes);
+    forget_content(&scratch);
     forbid_around(&scratch);
     args.scratch = scratch.at;
     row_at_work = row->symbol;
+    const int64_t errors = reported_errors();
     run_items(t, row, &args, run.is_split);
+    if (reported_errors() > errors)
+        report("Valgrind reports an error");
+    for (int i = task->n_src; i < operands(t) && fault.code == FAULT_NONE; i++) {
+        const int64_t at = has_habit(t, t->habit.leaves, i) ? -1 : first_undefined(blocks + i);
+        if (at >= 0) {
+            fprintf(stderr, "destination %d, byte %lld\n", i - task->n_src, (long long)at);
+            report("a result that was not computed, or from memory that nobody wrote");
+        }
+    }
     if (!is_intact(&scratch))
         report("bytes around the scratch were written");
     for (int i = 0; i < operands(t); i++) {

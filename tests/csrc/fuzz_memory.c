@@ -7,6 +7,9 @@
 #ifdef __SANITIZE_ADDRESS__
 #include <sanitizer/asan_interface.h>
 #endif
+#ifdef ATC_VALGRIND
+#include <valgrind/memcheck.h>
+#endif
 
 enum { CANARY_BYTES = 64, CANARY = 0xc9 };
 
@@ -28,6 +31,11 @@ static void allow(const struct region *region, bool is_allowed)
         __asan_unpoison_memory_region(region->begin, (size_t)(region->end - region->begin));
     else
         __asan_poison_memory_region(region->begin, (size_t)(region->end - region->begin));
+#elif defined ATC_VALGRIND
+    if (is_allowed)
+        VALGRIND_MAKE_MEM_DEFINED(region->begin, region->end - region->begin);
+    else
+        VALGRIND_MAKE_MEM_NOACCESS(region->begin, region->end - region->begin);
 #else
     (void)region;
     (void)is_allowed;
@@ -76,6 +84,42 @@ void forbid_around(const struct block *block)
     const struct region before = before_block(block), behind = behind_block(block);
     allow(&before, false);
     allow(&behind, false);
+}
+
+void forget_content(const struct block *block)
+{
+#ifdef ATC_VALGRIND
+    VALGRIND_MAKE_MEM_UNDEFINED(block->at, block->bytes);
+#else
+    (void)block;
+#endif
+}
+
+int64_t first_undefined(const struct block *block)
+{
+#ifdef ATC_VALGRIND
+    uint8_t validity[256];
+    for (int64_t at = 0; at < block->bytes; at += (int64_t)sizeof validity) {
+        const int64_t left = block->bytes - at;
+        const int64_t n = left < (int64_t)sizeof validity ? left : (int64_t)sizeof validity;
+        VALGRIND_GET_VBITS(block->at + at, validity, n);
+        for (int64_t i = 0; i < n; i++)
+            if (validity[i] != 0)
+                return at + i;
+    }
+#else
+    (void)block;
+#endif
+    return -1;
+}
+
+int64_t reported_errors(void)
+{
+#ifdef ATC_VALGRIND
+    return VALGRIND_COUNT_ERRORS;
+#else
+    return 0;
+#endif
 }
 
 bool is_intact(const struct block *block)

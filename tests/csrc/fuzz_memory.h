@@ -27,6 +27,17 @@ struct region map_region(void);
 struct block place(struct region region, int64_t bytes, int64_t alignment, bool at_end);
 void forbid_around(const struct block *block);
 
+/* What a block holds is not to be read before it is written: Valgrind reports it. */
+void forget_content(const struct block *block);
+
+/* The first byte of a block that nobody wrote, or that was computed from such bytes, where Valgrind
+ * watches; -1 if there is none. To be asked before is_intact.
+ */
+int64_t first_undefined(const struct block *block);
+
+/* How many errors Valgrind has reported so far; 0 where it does not watch. */
+int64_t reported_errors(void);
+
 /* Whether nothing was written around a block; allows all again. */
 bool is_intact(const struct block *block);
 

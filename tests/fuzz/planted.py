@@ -3,6 +3,7 @@
     python -m tests.fuzz.planted
     python -m tests.fuzz.planted --only gather,unique --seconds 10
     python -m tests.fuzz.planted --share 4
+    python -m tests.fuzz.planted --valgrind      # those that Valgrind finds in the seeds alone: make valgrind
 
 A bug changes one line of a file of the core. That file is compiled with the options of the build, and linked with the
 other objects of `fuzz_kernels`: the sources and the build stay as they are. The exit code is 1 if a bug is not found.
@@ -23,7 +24,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 CSRC = ROOT / "atcpy/kernels/csrc"
-BUILD = Path("build/release")
+BUILD, VALGRIND_BUILD = Path("build/release"), Path("build/valgrind")
 TARGET = "tests/csrc/fuzz_kernels"
 
 
@@ -148,16 +149,22 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", help="files, by their stems")
     parser.add_argument("--share", type=int, default=1, metavar="N", help="every N-th bug")
+    parser.add_argument("--valgrind", action="store_true", help="memory that nobody wrote, under Valgrind")
     options = parser.parse_args()
     chosen = [bug for bug in BUGS if options.only is None or bug.name in options.only.split(",")][:: options.share]
-    subprocess.run(["make", "--silent", BUILD / "fuzz_kernels"], cwd=ROOT, stdout=subprocess.DEVNULL, check=True)
-    build, missed = Build(ROOT / BUILD), 0
-    with tempfile.TemporaryDirectory() as folder:
+    if options.valgrind:
+        chosen = [bug for bug in chosen if bug.kind.startswith("uninitialised")]
+        folder, under, amount = VALGRIND_BUILD, ["valgrind", "-q"], "-runs=0"
+    else:
+        folder, under, amount = BUILD, [], f"-seconds={options.seconds}"
+        subprocess.run(["make", "--silent", BUILD / "fuzz_kernels"], cwd=ROOT, stdout=subprocess.DEVNULL, check=True)
+    build, missed = Build(ROOT / folder), 0
+    with tempfile.TemporaryDirectory() as work:
         for bug in chosen:
-            fuzzer = build.plant(bug, Path(folder))
+            fuzzer = build.plant(bug, Path(work))
             start = time.monotonic()
-            limits = f"-seconds={options.seconds}", f"-seed={options.seed}", f"-keep={folder}/finding.bin"
-            command = [fuzzer, f"-records={ROOT / BUILD / 'launches.bin'}", *limits, *bug.family]
+            limits = amount, f"-seed={options.seed}", f"-keep={work}/finding.bin"
+            command = [*under, fuzzer, f"-records={ROOT / folder / 'launches.bin'}", *limits, *bug.family]
             result = subprocess.run(command, capture_output=True, text=True)
             found = re.search(r"^finding: (.*)$", result.stderr, re.MULTILINE)
             missed += found is None
