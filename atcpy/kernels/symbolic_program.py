@@ -124,7 +124,9 @@ class _Program:
         return self._atoms[number]
 
     def constant(self, number: int) -> tuple[str, int]:
-        """The slot of a number."""
+        """The slot of a number. Raises OverflowError if it is no int64."""
+        if not -(2**63) <= number < 2**63:
+            raise OverflowError(f"{number} is no int64")
         if number not in self._constant_ids:
             self._constant_ids[number] = ("constant", len(self.constants))
             self.constants.append(number)

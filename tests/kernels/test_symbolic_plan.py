@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import struct
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import pytest
@@ -190,3 +191,15 @@ def test_the_arena_of_a_broken_program_is_refused_or_a_number() -> None:
         planned_arena_bytes(program[:40])
     with pytest.raises(ValueError, match="truncated"):
         planned_arena_bytes(program[: program.index(struct.pack("<4q", 0, 640, 640, 640)) + 40])
+
+
+@pytest.mark.parametrize(("factor", "is_held"), [(2**63 - 1, True), (2**63, False), (-(2**63), False)])
+def test_a_factor_that_is_no_int64_is_refused(factor: int, is_held: bool) -> None:
+    tracer = Tracer()
+    symbol = tracer.symbol("s", 1, 2**40, 3)
+    encode = partial(encode_program, tracer, [symbol], [(1, 2**40)], [], [], [], [])
+    if is_held:
+        assert encode([symbol * factor], [])
+    else:
+        with pytest.raises(OverflowError, match="no int64"):
+            encode([symbol * factor], [])
