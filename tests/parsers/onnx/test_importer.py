@@ -39,6 +39,14 @@ def model_of(nodes: list[onnx.NodeProto], *initializers: TensorProto, opset: int
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
 
 
+@pytest.mark.parametrize(
+    "attribute", ['value_int = "a"', "value_float = [1]", 'value_floats = ["a"]', "value_string = 1", "value = 1.5"]
+)
+def test_a_constant_of_an_attribute_of_another_type_is_refused(attribute: str) -> None:
+    error = refusal(f"{HEAD} g () => (float y) {{ c = Constant<{attribute}>()  y = Identity(c) }}")
+    assert (error.code, error.where.op) == ("E13014", "Constant")
+
+
 @pytest.mark.parametrize("inputs", [["", "x"], ["x", "", "x"]])
 def test_no_input_of_many_may_be_left_out(inputs: list[str]) -> None:
     error = refusal(model_of([helper.make_node("Concat", inputs, ["y"], axis=0)]))
