@@ -252,7 +252,9 @@ def _graph_name(graph: Graph, number: int) -> str:
 
 
 def _json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+    # What a model has that is no UTF-8 is half of a surrogate pair here: JSON writes it as this does.
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _decisions(graph: Graph) -> dict[str, object]:

@@ -74,6 +74,14 @@ def test_what_is_known_of_the_model_comes_back(small: bytes) -> None:
     assert found.attrs["om_info_list"] == (sizes[Partition.WEIGHTS_DATA], 0, 0, sizes[Partition.TASK_INFO], 0)
 
 
+def test_reasons_that_are_no_utf_8_come_back() -> None:
+    """A pass quotes what the model has: bytes of an attribute, with surrogate escapes."""
+    compiled = sample.small()
+    compiled.graph.decisions.removed["a \udcff, é"] = "identity"
+    found = read_model(parse_package(writer.to_bytes(compiled)))
+    assert found.graph.decisions.removed == compiled.graph.decisions.removed
+
+
 def test_what_runs_comes_back(small: bytes) -> None:
     compiled = sample.small()
     package = parse_package(small)
