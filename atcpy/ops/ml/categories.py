@@ -23,8 +23,13 @@ _TYPES = {"strings": np.object_, "int64s": np.int64, "floats": np.float32}
 
 
 def infer_label_encoder(node: Node, known: Known) -> Sequence[TensorDesc]:
-    """The shape of the input, in the type of the values."""
-    return [TensorDesc.plain(DType.from_numpy(_mapping(node)[1].dtype), node.operand(0).desc.shape)]
+    """The shape of the input, in the type of the values. Raises ModelInvalid if only keys or elements are texts."""
+    keys, values, _ = _mapping(node)
+    desc = node.operand(0).desc
+    if desc.dtype is not DType.UNDEFINED and (desc.dtype is DType.STRING) != (keys.dtype == np.object_):
+        kind = DType.from_numpy(keys.dtype).long
+        raise ModelInvalid("E13014", f"keys of {kind} for elements of {desc.dtype.long}", where=node)
+    return [TensorDesc.plain(DType.from_numpy(values.dtype), desc.shape)]
 
 
 def evaluate_label_encoder(node: Node, arrays: Sequence[Array | None]) -> Sequence[Array]:

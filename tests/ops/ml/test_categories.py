@@ -51,6 +51,13 @@ def test_keys_without_values_are_refused() -> None:
         atcpy.backend.run_model(model_of("LabelEncoder", [NUMBERS], attrs, {"y": TensorProto.INT64}, 2), [NUMBERS])
 
 
+@pytest.mark.parametrize(("keys", "x"), [("keys_strings", NUMBERS), ("keys_int64s", TEXTS)])
+def test_texts_and_numbers_are_not_compared(keys: str, x: Array) -> None:
+    attrs = {keys: ["a"] if keys == "keys_strings" else [1], "values_int64s": [5]}
+    with pytest.raises(ModelInvalid, match="E13014: keys of"):
+        atcpy.backend.run_model(model_of("LabelEncoder", [x], attrs, {"y": TensorProto.INT64}, 2), [x])
+
+
 def test_category_mapper() -> None:
     attrs = {"cats_int64s": [3, 7], "cats_strings": ["a", "b"]}
     agree("CategoryMapper", [NUMBERS], attrs, {"y": TensorProto.STRING})
