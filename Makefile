@@ -121,17 +121,20 @@ proto: ## rewrite *_pb2.py and their stubs from the .proto files
 
 # One sanitized build: the extension for the tests of kernels, and the fuzzer. What this CPU cannot run is left out.
 ASAN_TESTS ?= tests/kernels tests/ops
+# Python's own leaks are many: the fuzz targets look for those of the extension. Tests see by which signal a process ends.
+ASAN_OPTIONS := detect_leaks=0:allocator_may_return_null=1:max_allocation_size_mb=12288:handle_segv=0:handle_sigbus=0
 AVX512 := $(if $(shell grep -m1 -ow avx512f /proc/cpuinfo),true,false)
 $(ASAN)/build.ninja: | $(STAMP)
 	$(MESON) setup $(ASAN) -Davx512=$(AVX512) --buildtype=debugoptimized -Db_sanitize=address,undefined -Db_lundef=false -Ddriver=fuzz -Dwerror=true
 
 # A tree of links to the Python files beside the sanitized extension: the release build stays as it is.
 # libstdc++ is loaded with the sanitizer, or no other extension (onnx) could throw.
-asan: $(ASAN)/build.ninja ## kernel tests under AddressSanitizer and UBSan
+asan: $(ASAN)/build.ninja ## kernel tests under AddressSanitizer and UBSan; ASAN_TESTS=tests for all
 	@$(NINJA) -C $(ASAN) -j $(JOBS) --quiet
 	@rm -rf $(ASAN)/site && mkdir -p $(ASAN)/site && cp -rs $(CURDIR)/atcpy $(ASAN)/site/ && rm -f $(ASAN)/site/atcpy/kernels/*.so
+	@cp -rs $(CURDIR)/examples $(ASAN)/site/
 	@ln -sf ../../../atcpy/kernels/csrc/_kernels$(SUFFIX) $(ASAN)/site/atcpy/kernels/
-	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libstdc++.so.6)" PYTHONMALLOC=malloc ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1 \
+	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libstdc++.so.6)" PYTHONMALLOC=malloc ASAN_OPTIONS=$(ASAN_OPTIONS) UBSAN_OPTIONS=print_stacktrace=1 \
 	PYTHONPATH=$(CURDIR)/$(ASAN)/site $(BIN)/pytest -n 2 --dist worksteal -p no:cacheprovider -o pythonpath=$(ASAN)/site -m "not slow" $(ASAN_TESTS)
 
 $(TSAN)/build.ninja: | $(STAMP)

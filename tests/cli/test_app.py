@@ -8,6 +8,7 @@ import pytest
 import atcpy
 from atcpy.cli import app
 from atcpy.cli.app import execute
+from tests.sanitizers import limits_memory
 
 from .conftest import REPO, Invoke, environment, finish, spawn
 
@@ -152,6 +153,7 @@ def test_the_timeout_ends_a_command(invoke: Invoke, package: Path) -> None:
     assert ran.err.startswith("error[R0003] the time limit of 0.2 s is reached")
 
 
+@limits_memory
 def test_a_memory_limit_is_kept(package: Path) -> None:
     ran = finish(spawn("verify", package, "--memory-limit", "1M"))
     assert ran.code == 6

@@ -5,11 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.sanitizers import limits_memory
+
 from .conftest import finish, spawn
 
 DIGITS = Path(__file__).parents[2] / "models" / "digits" / "digits.onnx"
 
 
+@limits_memory
 @pytest.mark.parametrize(
     ("limit", "megabytes", "code"),
     [

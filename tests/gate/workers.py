@@ -12,6 +12,8 @@ from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from typing import Generic, TypeVar
 
+from tests.sanitizers import IS_SANITIZED
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -56,7 +58,8 @@ class _Worker(Generic[Item, Result]):
 
 
 def _serve(pipe: Connection, function: Callable[[Item], Result], items: Sequence[Item]) -> None:
-    resource.setrlimit(resource.RLIMIT_AS, (MAX_BYTES, MAX_BYTES))
+    if not IS_SANITIZED:  # which has a limit of its own for each allocation
+        resource.setrlimit(resource.RLIMIT_AS, (MAX_BYTES, MAX_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     while True:
         pipe.send(function(items[pipe.recv()]))

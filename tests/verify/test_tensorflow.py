@@ -16,6 +16,7 @@ from atcpy.ir import Source
 from atcpy.verify import tensorflow as oracles
 from atcpy.verify.verification import find_model, verify
 from tests.parsers.tensorflow.graphs import TfBuilder
+from tests.sanitizers import loads_openvino
 
 MODEL = Path(__file__).parents[2] / "models" / "scores"
 
@@ -82,6 +83,7 @@ def test_an_engine_failure_is_reported_in_one_line(package: Path, monkeypatch: p
     assert "the oracle cannot run the model: no such op" in str(refused(package))
 
 
+@loads_openvino
 def test_the_package_agrees_with_openvino(tmp_path: Path) -> None:
     pytest.importorskip("openvino")
     g = TfBuilder()
