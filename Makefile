@@ -31,7 +31,7 @@ SUFFIX  = $(shell $(PY) -c 'import sysconfig; print(sysconfig.get_config_var("EX
 export PYTHONPATH := $(CURDIR)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv lock build fmt fmt-check lint type test test-all test-shuffled mutants golden conformance levels e2e bench models demo docs proto asan tsan valgrind fuzz fuzz-kernels planted fuzz-graphs fuzz-passes fuzz-tensorflow fuzz-short gate gate-share coverage-python isas dist reproducible python313 ci clean
+.PHONY: help venv lock build fmt fmt-check lint type test test-all test-shuffled mutants golden conformance levels e2e bench models demo docs proto asan tsan valgrind fuzz fuzz-kernels planted fuzz-graphs fuzz-passes fuzz-tensorflow fuzz-importers fuzz-short gate gate-share coverage-python isas dist reproducible python313 ci clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
@@ -187,12 +187,15 @@ fuzz-passes: build ## the models of the golden files, changed at random, with pa
 fuzz-tensorflow: build ## random TensorFlow graphs against numpy, and damaged ones; FUZZ_TENSORFLOW=N FUZZ_SEED=S FUZZ_ORACLE=openvino|tensorflow
 	$(PY) -W ignore -m tests.parsers.tensorflow.fuzz --count $(FUZZ_TENSORFLOW) --seed $(FUZZ_SEED) --oracle "$(FUZZ_ORACLE)"
 
+fuzz-importers: build ## damaged models and configuration files: each is read or refused; FUZZ_RUNS=N FUZZ_SEED=S FUZZ_ONLY=onnx,options
+	$(PY) -m tests.fuzz.importers --runs $(FUZZ_RUNS) --seed $(FUZZ_SEED) --only "$(FUZZ_ONLY)"
+
 # Few rounds with fixed seeds; whoever looks for bugs gives more. Each target is one process.
 fuzz-short: build ## each fuzz target for some seconds
 	$(MAKE) --no-print-directory -j 2 --output-sync fuzz fuzz-graphs fuzz-passes fuzz-tensorflow FUZZ_RUNS=20000 FUZZ_GRAPHS=150 FUZZ_MUTANTS=60 FUZZ_TENSORFLOW=20 \
 		FUZZ_MODELS=models/digits/digits.onnx
 
-gate: build ## the figures of a release, one after the other, and the table of docs/reliability.md; about an hour
+gate: build ## the figures of a release, one after the other, and the table of docs/reliability.md; about two hours
 	$(PY) -m tests.gate
 
 gate-share: build ## a share of each figure, with fixed seeds

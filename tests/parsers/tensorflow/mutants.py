@@ -9,6 +9,7 @@ import atcpy
 from atcpy.errors import AtcError, InternalError
 from atcpy.parsers.tensorflow.op import MAPPINGS
 from atcpy.parsers.tensorflow.schema.tensorflow_pb2 import AttrValue, GraphDef, NodeDef, TensorProto
+from tests.fuzz.changes import change_bytes
 
 _NUMBERS = (-1, 0, 1, 2, 3, 7, 2**31, -(2**63), 2**63 - 1)
 _TEXTS = (b"", b"NHWC", b"NCHW", b"SAME", b"EXPLICIT", b"\xff\xfe", b"x" * 1000)
@@ -97,23 +98,10 @@ def mutant(graph: GraphDef, chance: random.Random) -> GraphDef:
 
 def damage_file(path: Path, chance: random.Random) -> None:
     """Change, truncate, repeat or delete bytes of a file, or delete the file."""
-    data = bytearray(path.read_bytes())
-    at = chance.randrange(len(data)) if data else 0
-    match chance.randrange(6):
-        case 0:
-            data = data[:at]
-        case 1 if data:
-            data[at] ^= 1 << chance.randrange(8)
-        case 2:
-            data[at : at + chance.randrange(9)] = chance.randbytes(chance.randrange(9))
-        case 3:
-            data[at:at] = data[: chance.randrange(60)]
-        case 4:
-            del data[at : at + chance.randrange(1, 40)]
-        case _:
-            path.unlink()
-            return
-    path.write_bytes(data)
+    if chance.randrange(6) == 0:
+        path.unlink()
+    else:
+        path.write_bytes(change_bytes(path.read_bytes(), chance))
 
 
 def problem(path: Path, folder: Path, what: str, **options: object) -> str:
