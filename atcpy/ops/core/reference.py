@@ -97,8 +97,12 @@ def to_node_proto(node: Node) -> onnx.NodeProto:
     proto = helper.make_node(
         node.op_type, names, [value.name for value in node.outputs], name=node.name, domain=node.domain
     )
+    schema = find_schema(node.op_type, node.domain)
     for name, attr in node.attrs.items():
-        proto.attribute.append(helper.make_attribute(name, _attr_to_proto(attr)))
+        kind = None
+        if attr == () and schema is not None and name in schema.attributes:
+            kind = schema.attributes[name].type.value  # type: ignore[attr-defined]  # the stubs do not know the enum
+        proto.attribute.append(helper.make_attribute(name, _attr_to_proto(attr), attr_type=kind))
     return proto
 
 

@@ -1,6 +1,7 @@
 """What ONNX is given of our nodes."""
 
 import numpy as np
+import onnx
 
 from atcpy.ir import Tensor
 from atcpy.ops.core.reference import to_node_proto
@@ -15,3 +16,8 @@ def test_texts_that_are_no_utf_8_are_those_of_the_model() -> None:
     assert list(attributes["stopwords"].strings) == [b"\xff", "é".encode()]
     assert list(attributes["value"].t.string_data) == [b"\xfe"]
     assert list(attributes["value"].t.dims) == [1]
+
+
+def test_an_empty_list_has_the_type_that_its_op_gives_it() -> None:
+    (attribute,) = to_node_proto(make_node("StringNormalizer", [np.array(["a"], object)], {"stopwords": ()})).attribute
+    assert (attribute.name, attribute.type) == ("stopwords", onnx.AttributeProto.STRINGS)
