@@ -19,7 +19,7 @@ from typing import NoReturn, Protocol, TypeVar
 from atcpy.errors import ModelInvalid, Where
 from atcpy.ir import Builder, DType, Graph, Node, Tensor, TensorDesc, Value
 from atcpy.ir.arithmetic import Expr, IndexExpr
-from atcpy.ir.shape import Shape
+from atcpy.ir.shape import Dim, Shape
 from atcpy.ir.tensor import Array
 from atcpy.ops.core.infer import KnownValues
 from atcpy.parsers.tensorflow.evaluation import find_constant
@@ -179,6 +179,15 @@ class OpBuilder(Builder):
         """The number of dims of an input; Unsupported if it is not known."""
         return len(self.shape(index))
 
+    def dim_of(self, value: Value, axis: int) -> Dim:
+        """A dim of a value. Raises Unsupported if its rank is not known, ModelInvalid if it has no such axis."""
+        shape = self.shape_of(value)
+        if not -len(shape) <= axis < len(shape):
+            raise ModelInvalid(
+                "EZ8888", f'"{value.name}" has {len(shape)} dims, there is no axis {axis}', where=self.where
+            )
+        return shape[axis]
+
     def array(self, index: int) -> Array:
         """The elements of an input that must be constant."""
         value = self.input(index)
@@ -294,7 +303,7 @@ class OpBuilder(Builder):
         names = ("",) * len(results)
         node = self.graph.append("Scan", inputs, attrs, name=f"{self.node.name}/Scan", outputs=names)
         node.sources = self.sources
-        count = self.shape_of(inputs[-1])[0]
+        count = self.dim_of(inputs[-1], 0)
         for value, result in zip(node.outputs, results, strict=True):
             shape = self.shape_of(result)
             value.desc = TensorDesc.plain(result.desc.dtype, shape if value.index < len(states) else (count, *shape))

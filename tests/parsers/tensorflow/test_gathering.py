@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from atcpy.errors import AtcError
+from atcpy.errors import AtcError, ModelInvalid
 from tests.parsers.tensorflow.cases import MODES, Case, Const, Either, check, ints
 from tests.parsers.tensorflow.graphs import Array, TfBuilder
 
@@ -197,3 +197,12 @@ def test_wrong_axes_are_refused(tmp_path: Path) -> None:
     with pytest.raises(AtcError) as caught:
         g.run(tmp_path, {}, "far", "behind", "computed", "scalar_where")
     assert [problem.code for problem in caught.value.problems] == ["E13014", "E13014", "E10055", "E10055"]
+
+
+def test_indices_without_dims_are_refused(tmp_path: Path) -> None:
+    g = TfBuilder()
+    x, index = g.input("x", "float32", (4,)), g.const(np.int32(1))
+    g.add("TensorScatterMin", x, index, g.const(np.float32(1)), name="y")
+    with pytest.raises(ModelInvalid, match=r"EZ8888: .* has 0 dims, there is no axis -1") as caught:
+        g.run(tmp_path, {}, "y")
+    assert caught.value.where.node == "y"

@@ -37,7 +37,7 @@ def gather(b: OpBuilder) -> Value:
 def gather_nd(b: OpBuilder) -> Value:
     """GatherND"""
     x, indices = b.input(0), b.int64_input(1)
-    depth = b.shape(1)[-1]
+    depth = b.dim_of(b.input(1), -1)
     if not isinstance(depth, int):
         raise b.unsupported("indices of unknown depth")
     if depth == 0:
@@ -99,7 +99,7 @@ maps(*_REDUCTIONS)(_tensor_scatter)
 
 
 def _scatter(b: OpBuilder, target: Value, indices: Value, updates: Value, reduction: str) -> Value:
-    depth = b.shape_of(indices)[-1]
+    depth = b.dim_of(indices, -1)
     if not isinstance(depth, int) or depth == 0:
         raise b.unsupported("indices of unknown depth" if depth else "indices without numbers")
     dtype = updates.desc.dtype

@@ -157,7 +157,7 @@ def _resized(b: OpBuilder, elements: Value, size: Value) -> Value:
 
 def _scattered(b: OpBuilder, elements: Value, indices: Value, items: Value) -> Value:
     """The list with items at some indices; at all of them in their order they are the list."""
-    if _are_all(b, indices, b.shape_of(elements)[0]):
+    if _are_all(b, indices, b.dim_of(elements, 0)):
         return items
     return b.op("ScatterND", elements, b.unsqueeze(b.cast(indices, DType.INT64), 1), items)
 
@@ -268,7 +268,7 @@ def pop_back(b: OpBuilder) -> list[Value | None]:
 def gather(b: OpBuilder) -> Value:
     """Gather; nothing if it is all"""
     elements, indices = _elements(b), b.input(1)
-    return elements if _are_all(b, indices, b.shape_of(elements)[0]) else b.op("Gather", elements, indices, axis=0)
+    return elements if _are_all(b, indices, b.dim_of(elements, 0)) else b.op("Gather", elements, indices, axis=0)
 
 
 @maps("TensorListScatter", "TensorListScatterV2")
@@ -277,7 +277,7 @@ def scatter(b: OpBuilder) -> Value:
     items, indices = b.input(0), b.input(1)
     if b.node.op == "TensorListScatterV2" and not (b.is_constant(3) and b.ints(3) == (-1,)):
         size = b.size_input(3)
-    elif _are_all(b, indices, b.shape_of(items)[0]):
+    elif _are_all(b, indices, b.dim_of(items, 0)):
         return items
     else:
         size = _size_for(b, indices)
@@ -290,7 +290,7 @@ def scatter_into(b: OpBuilder) -> Value:
     value = b.input(_LIST_INPUT.get(b.node.op, 0))
     items, indices = (b.input(2), b.input(1)) if _is_array(b) else (b.input(1), b.input(2))
     elements, grows = value, b.input(0) in b.bodies.growing
-    if grows and b.known(_count(b, value)) == (0,) and _are_all(b, indices, b.shape_of(items)[0]):
+    if grows and b.known(_count(b, value)) == (0,) and _are_all(b, indices, b.dim_of(items, 0)):
         return items
     if is_shapeless(b, value):
         elements = _zeros_like_elements(b, items, value)

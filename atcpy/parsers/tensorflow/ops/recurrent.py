@@ -87,7 +87,7 @@ def lstm_block(b: OpBuilder) -> list[Value | None]:
 def _used_steps(b: OpBuilder) -> tuple[Value, Value | None]:
     """The input up to `seq_len_max`, and the number of steps behind that if there may be any."""
     x, known = b.input(1), b.known(b.input(0))
-    steps = b.shape_of(x)[0]
+    steps = b.dim_of(x, 0)
     if known is not None and len(known) == 1:
         limit = known[0]
         if limit == steps or (isinstance(limit, int) and isinstance(steps, int) and limit >= steps):

@@ -80,7 +80,7 @@ def suppressed_by_class(b: OpBuilder) -> list[Value]:
     if b.rank(0) != 4 or b.rank(1) != 3:
         raise ModelInvalid("EZ8888", f"boxes of {b.rank(0)} dims, scores of {b.rank(1)}", where=b.where)
     n, variants = b.shape(0)[1:3]
-    classes = b.shape(1)[2]
+    classes = b.dim_of(b.input(1), 2)
     if not (isinstance(n, int) and isinstance(variants, int) and isinstance(classes, int)):
         raise b.unsupported("boxes or classes of an unknown number", "give the shapes of the inputs: --input_shape")
     if variants not in {1, classes} or not n or not classes:

@@ -181,7 +181,7 @@ def _filter(b: OpBuilder, layout: Layout) -> tuple[Value, int]:
     w = whole_shape(b, 1, layout.rank)
     if b.rank(0) != layout.rank:
         layout.enter(b, b.input(0))  # which refuses it
-    of_x, per_group = b.shape(0)[1 if layout.is_first else -1], w[-2]
+    of_x, per_group = b.dim_of(b.input(0), 1 if layout.is_first else -1), w[-2]
     group = of_x // per_group if isinstance(of_x, int) and per_group and of_x % per_group == 0 else 1
     return b.transpose(b.input(1), (layout.rank - 1, layout.rank - 2, *range(layout.rank - 2))), group
 
@@ -272,7 +272,7 @@ def _scattered(b: OpBuilder, layout: Layout, kernel: Value, group: int) -> Value
             raise b.invalid(what)
         return layout.leave(b, b.op("ConvTranspose", x, kernel, pads=pads, output_padding=beyond, **attrs))
     sizes_input = b.int64_input(0)
-    length = b.shape(0)[0]
+    length = b.dim_of(b.input(0), 0)
     if length != len(spatial):
         first = layout.spatial(range(layout.rank))[0]
         sizes_input = b.op("Slice", sizes_input, b.const([first]), b.const([first + len(spatial)]))

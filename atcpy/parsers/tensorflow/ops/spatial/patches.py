@@ -41,7 +41,7 @@ def patches(b: OpBuilder) -> Value:
     rank = 4 if b.node.op == "ExtractImagePatches" else 5
     if b.rank(0) != rank or len(b.ints_attr("ksizes")) != rank:
         raise b.invalid(f"an image of {b.rank(0)} dims, ksizes {b.ints_attr('ksizes')}")
-    channels = b.shape(0)[-1]
+    channels = b.dim_of(b.input(0), -1)
     if not isinstance(channels, int):
         raise b.unsupported("channels of an unknown number", "give the shapes of the inputs: --input_shape")
     kernel = b.ints_attr("ksizes")[1:-1]
