@@ -17,7 +17,6 @@ from atcpy.ops.core.shape_values import is_vector
 from atcpy.ops.core.strided import copy_calls, in_few_launches, is_empty, row_major, supports_movement
 
 STARTS, ENDS, AXES, STEPS = range(1, 5)
-_BOUNDS = ("starts", "ends", "axes", "steps")
 TO_THE_END = 2**31 - 1  # exporters write an end at or beyond this for "all"
 
 
@@ -60,7 +59,6 @@ def _axes(node: Node, rank: int, count: int, axes: tuple[int, ...] | None) -> tu
 def infer_slice(node: Node, known: Known) -> Sequence[TensorDesc]:
     """Sizes where bounds and size are known; else a dim of its own."""
     x = node.operand(0).desc
-    _check_lengths(node)
     if x.shape is None:
         return [TensorDesc.plain(x.dtype, None)]
     starts, ends = known(node.operand(STARTS)), known(node.operand(ENDS))
@@ -77,17 +75,6 @@ def infer_slice(node: Node, known: Known) -> Sequence[TensorDesc]:
         else:
             dims[axis] = _sliced(node, axis, x.shape[axis], starts[index], ends[index], step)
     return [TensorDesc.plain(x.dtype, tuple(dims))]
-
-
-def _check_lengths(node: Node) -> None:
-    counts = {
-        name: value.desc.elements
-        for name, value in zip(_BOUNDS, node.inputs[1:], strict=False)
-        if value is not None and value.desc.is_static
-    }
-    if len(set(counts.values())) > 1:
-        listed = ", ".join(f"{count} {name}" for name, count in counts.items())
-        raise ModelInvalid("EZ8888", where=node, what=f"it has {listed}")
 
 
 def _sliced(node: Node, axis: int, size: Dim, start: Dim, end: Dim, step: int) -> Dim:
@@ -174,6 +161,7 @@ register_operator(
     OpDef(
         name="Slice",
         ge_type="StridedSliceV2",
+        operand_shapes=lambda node: dict.fromkeys((STARTS, ENDS, AXES, STEPS), "count"),
         infer=infer_slice,
         propagate=propagate_slice,
         evaluate=evaluate_slice,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import prod
 
 import numpy as np
@@ -49,6 +49,17 @@ def is_per_tensor(scale: Value) -> bool:
 def has_one_step(node: Node) -> bool:
     """True if one scale and one zero point, both constant, serve all elements."""
     return all(value.tensor is not None and value.desc.elements == 1 for value in node.operands[1:])
+
+
+def shapes_of_quantization(node: Node) -> Mapping[int, str]:
+    """With blocks, scales and zero points have the dims of the input, but for the blocks of the axis."""
+    shape = node.operand(0).desc.shape
+    if shape is None or not node.int_attr("block_size", 0):
+        return {}
+    axis = normal_axis(node, node.int_attr("axis", 1), len(shape))
+    dims = [f"d{index}" for index in range(len(shape))]
+    scales = " ".join([*dims[:axis], "blocks", *dims[axis + 1 :]])
+    return {0: " ".join(dims), 1: scales, 2: scales}
 
 
 def permute_quantization(node: Node, perm: Perm) -> Permuted | None:
@@ -146,6 +157,7 @@ for _name in _FAMILIES:
     register_operator(
         OpDef(
             name=_name,
+            operand_shapes=shapes_of_quantization,
             engines={Engine.VECTOR: supports_quantization},
             expand=expand_to_float8,
             layout=layout_quantization,

@@ -55,12 +55,6 @@ def test_step_of_zero_is_refused() -> None:
         make_node("Slice", arrays, constants=(1, 2, 3, 4))
 
 
-def test_bounds_of_unequal_lengths_are_refused() -> None:
-    arrays = [arange((3, 4)), np.array([0]), np.array([], np.int64), np.array([1])]
-    with pytest.raises(ModelInvalid, match="it has 1 starts, 0 ends, 1 axes"):
-        make_node("Slice", arrays, constants=(1, 2, 3))
-
-
 def test_symbolic_sizes_are_kept() -> None:
     node = make_node("Slice", [arange((4,)), np.array([1]), np.array([INT_MAX])], constants=(1, 2))
     batch = Sym("batch")
