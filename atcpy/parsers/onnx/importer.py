@@ -565,7 +565,7 @@ class Importer:
                 self.problems.append(not_text("the name of an attribute", location_of(item, scope.path)))
                 continue
             fits = fits and (known.get(name) == kind or is_free) and name not in attrs
-            if not is_free and known.get(name, kind) != kind:
+            if not is_free and known.get(name) != kind:
                 continue  # check_node reports it: nobody is to meet a value of another type
             fits = fits and (name not in rule.values or value_of(attr) in rule.values[name])
             if kind in (_GRAPH, _GRAPHS):
