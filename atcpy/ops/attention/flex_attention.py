@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from atcpy.errors import ModelInvalid
 from atcpy.ir import DType, Graph, Node, Reject, Rewriter, TensorDesc, Value
 from atcpy.ir.closure import captured_value
 from atcpy.ops.core.opdef import Known, OpDef, register_operator
@@ -17,7 +18,12 @@ _HALVES = (DType.FLOAT16, DType.BFLOAT16)
 
 def infer_flex_attention(node: Node, known: Known) -> Sequence[TensorDesc]:
     """The queries' shape, with heads as wide as the values'."""
-    q, v = node.operand(0).desc, node.operand(2).desc
+    q, k, v = (node.operand(index).desc for index in range(3))
+    if not node.float_attr("scale", 1.0) >= 0:
+        raise ModelInvalid("E13014", f"scale = {node.float_attr('scale', 1.0)}", where=node)
+    heads, own = (None if desc.shape is None else desc.shape[1] for desc in (q, k))
+    if isinstance(heads, int) and isinstance(own, int) and heads != own and (own == 0 or heads % own):
+        raise ModelInvalid("EZ8888", f"{heads} heads of queries for {own} of keys", where=node)
     if q.shape is None or v.shape is None:
         return [TensorDesc.plain(q.dtype, None)]
     return [TensorDesc.plain(v.dtype, (*q.shape[:-1], v.shape[-1]))]
@@ -36,7 +42,7 @@ def expand_flex_attention(node: Node, rw: Rewriter) -> Sequence[Value] | Reject:
     code, width = node.attrs.get("softmax_precision"), q.desc.static_shape[-1]
     own = DType.FLOAT32 if q.desc.dtype in _HALVES else q.desc.dtype
     precision = DType.from_onnx(code) if isinstance(code, int) else own
-    scale = rw.const(math.sqrt(node.float_attr("scale", 1 / math.sqrt(width))), dtype=q.desc.dtype)
+    scale = rw.const(math.sqrt(node.float_attr("scale", 1 / math.sqrt(max(width, 1)))), dtype=q.desc.dtype)
     k, v = (_repeated(value, q.desc.static_shape[1], rw) for value in (k, v))
     turned = rw.op("Transpose", rw.op("Mul", k, scale), perm=(0, 1, 3, 2))
     scores = rw.op("Cast", rw.op("MatMul", rw.op("Mul", q, scale), turned), to=precision.onnx)
@@ -83,6 +89,11 @@ register_operator(
         name="FlexAttention",
         domain="ai.onnx.preview",
         ge_type="FlexAttention",
+        operand_shapes=lambda node: {
+            0: "batch heads rows width",
+            1: "batch own keys width",
+            2: "batch own keys values",
+        },
         infer=infer_flex_attention,
         expand=expand_flex_attention,
     )

@@ -9,6 +9,7 @@ import onnx
 import pytest
 
 import atcpy
+from atcpy.errors import ModelInvalid
 from atcpy.ir.tensor import Array
 
 HEAD = '<ir_version: 10, opset_import: ["" : 24, "ai.onnx.preview" : 1]>\n'
@@ -61,3 +62,22 @@ def test_an_if_in_a_body_is_replaced_by_the_branch_taken() -> None:
     one = "graph = s (float[B,H,L,S] scores) => (float[B,H,L,S] out) { out = Neg(scores) }"
     results = [atcpy.backend.run_model(model(f"<score_mod: {body}>"), [Q, K, V, BIAS])[0] for body in (both, one)]
     np.testing.assert_array_equal(*results)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "code"),
+    [
+        ("[2,6,4,8] q", "[6,4,8] q", "EZ8888"),
+        ("[2,3,5,8] k", "[1,2,3,5,8] k", "EZ8888"),
+        ("[2,3,5,7] v", "[2,3,4,7] v", "EZ8888"),
+        ("[2,6,4,8] q", "[2,7,4,8] q", "EZ8888"),
+        ("(q, k, v)", "<scale = -1.0>(q, k, v)", "E13014"),
+    ],
+)
+def test_operands_that_do_not_fit_are_refused(old: str, new: str, code: str, tmp_path: Path) -> None:
+    text = """g (float[2,6,4,8] q, float[2,3,5,8] k, float[2,3,5,7] v) => (y)
+        { y = ai.onnx.preview.FlexAttention(q, k, v) }"""
+    assert atcpy.convert(onnx.parser.parse_model(HEAD + text), tmp_path / "m.om").output
+    with pytest.raises(ModelInvalid) as caught:
+        atcpy.convert(onnx.parser.parse_model(HEAD + text.replace(old, new)), tmp_path / "m.om")
+    assert (caught.value.code, caught.value.where.node) == (code, "y")
