@@ -18,9 +18,15 @@
 
 enum {
     MAX_VALUES = GK_SOURCES + GK_CODE,
+    /* As many as any program can ask for. A source is widened by a step, an instruction takes two
+     * if it is a Cast through 16 bits, a result two, and each value may be spread once. Buffers: of
+     * a value and of what it is spread to, of a source that is laid out, of the Cast at work, and
+     * of a result that is cast and then spread. Cells: an instruction's immediate, and values of
+     * one element.
+     */
     MAX_STEPS = GK_SOURCES + 2 * GK_CODE + 2 * GK_TARGETS + MAX_VALUES,
-    MAX_BUFFERS = MAX_STEPS,
-    MAX_CELLS = GK_CODE + MAX_VALUES, /* a constant an instruction, and values of one element */
+    MAX_BUFFERS = 2 * MAX_VALUES + GK_SOURCES + 1 + GK_TARGETS,
+    MAX_CELLS = GK_CODE + MAX_VALUES,
     /* Locations: what the steps of a tile read and write. */
     LOCATION_SRC = 0,
     LOCATION_DST = LOCATION_SRC + GK_SOURCES,
@@ -111,7 +117,6 @@ struct machine {
     int n_buffers;
     int free[MAX_BUFFERS], n_free;
     int64_t buffer_bytes;
-    bool is_full;      /* the program needs more than there is: it must not run */
     int64_t tile_rows; /* of the tile at work */
     uint64_t cell[MAX_CELLS];
     uint8_t *at[LOCATIONS];
@@ -129,10 +134,8 @@ void gk_build(struct machine *m, const struct graph_kernel_params *p);
 /* Finds what each instruction writes, where it is read last, and which value each result is. */
 void gk_name_values(struct machine *m, int *results);
 
-/* The number of one more of `max` things, of which `used` are taken; where none is left the
- * machine is full, and the last one is had twice.
- */
-int gk_take(struct machine *m, int *used, int max);
+/* The number of one more of `max` things, of which `used` are taken. */
+int gk_take(int *used, int max);
 
 int gk_take_buffer(struct machine *m);
 int gk_take_location(struct machine *m,

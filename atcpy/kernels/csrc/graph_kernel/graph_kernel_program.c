@@ -8,25 +8,17 @@ extern const struct kernel_family family_unary, family_binary, family_reduce, fa
 
 const struct kernel_family *gk_family(enum gk_kind kind)
 {
-    switch (kind) {
-    case GK_KIND_UNARY:
-        return &family_unary;
-    case GK_KIND_BINARY:
-        return &family_binary;
-    case GK_KIND_REDUCE:
-        return &family_reduce;
-    case GK_KIND_CAST:
-        return &family_cast;
-    case GK_KIND_SELECT:
-        return &family_where;
-    case GK_KIND_POW:
-        return &family_pow;
-    case GK_KIND_CLASSIFY:
-        return &family_classify;
-    case GK_KIND_CONST:
-        break;
-    }
-    return NULL;
+    static const struct kernel_family *const families[] = {
+        [GK_KIND_CONST] = NULL,
+        [GK_KIND_UNARY] = &family_unary,
+        [GK_KIND_BINARY] = &family_binary,
+        [GK_KIND_REDUCE] = &family_reduce,
+        [GK_KIND_CAST] = &family_cast,
+        [GK_KIND_SELECT] = &family_where,
+        [GK_KIND_POW] = &family_pow,
+        [GK_KIND_CLASSIFY] = &family_classify,
+    };
+    return families[kind];
 }
 
 int64_t *gk_elements(enum gk_kind kind, union gk_params *params)

@@ -108,7 +108,7 @@ struct gk_routines {
 /* Runs the tiles of `args`. */
 void gk_run(const struct kernel_args *args, const struct gk_routines *routines);
 
-/* Tiles, and the bytes of scratch that a call needs; ATC_TOO_BIG if no machine has room for it. */
+/* Tiles, and the bytes of scratch that a call needs. */
 int64_t gk_tiles(const struct graph_kernel_params *p);
 int64_t gk_scratch(const struct graph_kernel_params *p);
 

@@ -15,7 +15,7 @@ static const kernel_fn reduce_rows[] = {ROWS(reduce)};
 
 static struct step *add_step(struct machine *m, enum how how, int dst, enum extent extent)
 {
-    struct step *step = m->step + gk_take(m, &m->n_steps, MAX_STEPS);
+    struct step *step = m->step + gk_take(&m->n_steps, MAX_STEPS);
     step->how = how;
     step->dst = dst;
     step->extent = extent;
@@ -267,7 +267,6 @@ void gk_build(struct machine *m, const struct graph_kernel_params *p)
     int results[GK_TARGETS] = {0};
     m->p = p;
     m->n_order = m->n_links = m->n_steps = m->n_streams = m->n_cells = m->n_buffers = m->n_free = 0;
-    m->is_full = false;
     m->shape = gk_shape_of(p);
     for (int s = 0; s < p->n_src; s++)
         place_source(m, s);
@@ -275,13 +274,10 @@ void gk_build(struct machine *m, const struct graph_kernel_params *p)
     add_instructions(m, results);
     add_results(m, results);
     gk_make_chains(m);
-    int64_t item = 1;
+    int64_t item = 1; /* of the largest value: sources are values, and none is larger in memory */
     for (int v = 0; v < m->n_values; v++)
         if (atc_item_bytes(m->value[v].type) > item)
             item = atc_item_bytes(m->value[v].type);
-    for (int s = 0; s < p->n_src; s++)
-        if (m->source[s].item > item)
-            item = m->source[s].item;
     m->buffer_bytes = (m->shape.max_elements * item + 63) / 64 * 64 + 64;
 }
 
@@ -290,5 +286,5 @@ int64_t gk_scratch(const struct graph_kernel_params *p)
     struct machine m;
     m.routines = NULL;
     gk_build(&m, p);
-    return m.is_full ? ATC_TOO_BIG : m.n_buffers * m.buffer_bytes;
+    return m.n_buffers * m.buffer_bytes;
 }

@@ -1,6 +1,7 @@
 /* Values of graph_kernel's programs: how the domain is cut, and where in a tile they lie. */
 #include "graph_kernel/graph_kernel_machine.h"
 
+#include <assert.h>
 #include <string.h>
 
 enum {
@@ -33,27 +34,27 @@ int64_t gk_tiles(const struct graph_kernel_params *p)
     return s.cols == 0 ? 0 : atc_mul(ceil_div(s.rows, s.rows_each), s.parts);
 }
 
-int gk_take(struct machine *m, int *used, int max)
+int gk_take(int *used, int max)
 {
-    m->is_full |= *used >= max;
-    *used += *used < max;
-    return *used - 1;
+    assert(*used < max);
+    (void)max;
+    return (*used)++;
 }
 
 int gk_take_buffer(struct machine *m)
 {
     return m->n_free > 0 ? m->free[--m->n_free]
-                         : LOCATION_BUFFER + gk_take(m, &m->n_buffers, MAX_BUFFERS);
+                         : LOCATION_BUFFER + gk_take(&m->n_buffers, MAX_BUFFERS);
 }
 
 int gk_take_location(struct machine *m, enum extent extent)
 {
-    return extent == ONE ? LOCATION_CELL + gk_take(m, &m->n_cells, MAX_CELLS) : gk_take_buffer(m);
+    return extent == ONE ? LOCATION_CELL + gk_take(&m->n_cells, MAX_CELLS) : gk_take_buffer(m);
 }
 
 void gk_release(struct machine *m, int location)
 {
-    if (location >= LOCATION_BUFFER && !m->is_full)
+    if (location >= LOCATION_BUFFER)
         m->free[m->n_free++] = location;
 }
 
