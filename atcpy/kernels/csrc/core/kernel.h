@@ -83,10 +83,10 @@ struct task_view {
     const void *params;
     const uint8_t *weights; /* the constants of the package; NULL unless .reads_constants */
     /* Where atc_holds notes how many bytes of each operand the kernel may touch, those of the
-     * destinations after those of the sources; or NULL.
+     * destinations after those of the sources, as the operands lie then; or NULL.
      */
     int64_t *extents;
-    int64_t *read; /* where atc_constant adds the bytes that the checker may read; or NULL */
+    int64_t *read; /* where atc_constant adds the bytes that the checker may read of them */
 };
 
 struct param_field {
@@ -183,9 +183,7 @@ static inline bool atc_holds(const struct task_view *task, const struct atc_slot
 {
     const int64_t bytes = atc_mul(elements, item);
     if (task->extents != NULL) {
-        const bool is_dst = slot >= task->dst && slot < task->dst + task->n_dst;
-        int64_t *extent =
-            task->extents + (is_dst ? task->n_src + (slot - task->dst) : slot - task->src);
+        int64_t *extent = task->extents + (slot - task->src);
         *extent = *extent > bytes ? *extent : bytes;
     }
     return slot->region != REGION_NONE && (dtype == DTYPE_ANY || slot->dtype == dtype) &&
@@ -214,8 +212,7 @@ static inline const void *atc_constant(const struct task_view *task, int source)
     const struct atc_slot *slot = task->src + source;
     if (slot->region != REGION_WEIGHTS || task->weights == NULL)
         return NULL;
-    if (task->read != NULL)
-        *task->read = atc_add(*task->read, (int64_t)slot->bytes);
+    *task->read = atc_add(*task->read, (int64_t)slot->bytes);
     return task->weights + slot->offset;
 }
 

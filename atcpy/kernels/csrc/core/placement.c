@@ -50,9 +50,7 @@ static int64_t largest_end(const struct ends *ends, int64_t rank)
 static int compare_ranked(const void *left, const void *right)
 {
     const struct ranked *a = left, *b = right;
-    if (a->offset != b->offset)
-        return a->offset < b->offset ? -1 : 1;
-    return a->block < b->block ? -1 : 1;
+    return (a->offset > b->offset) - (a->offset < b->offset);
 }
 
 /* Ends come before begins: a block lives through its last task. */
@@ -61,9 +59,7 @@ static int compare_events(const void *left, const void *right)
     const struct event *a = left, *b = right;
     if (a->task != b->task)
         return a->task < b->task ? -1 : 1;
-    if (a->begins != b->begins)
-        return b->begins ? -1 : 1;
-    return a->block < b->block ? -1 : 1;
+    return a->begins - b->begins;
 }
 
 /* The number of blocks whose offset is below `end`. */

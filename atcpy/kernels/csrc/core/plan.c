@@ -492,8 +492,9 @@ bool atc_plan_writes_outputs(struct atc_plan *plan, const int64_t *output_bytes,
     for (; output < plan->n_outputs && ends[output] >= (uint64_t)output_bytes[output]; output++)
         plan->is_cleared[output] = sure_ends[output] < (uint64_t)output_bytes[output];
     free(ends);
-    return output == plan->n_outputs ||
-           atc_refuse(refusal, -1, "no task writes output %lld to its end", (long long)output);
+    if (output < plan->n_outputs)
+        return atc_refuse(refusal, -1, "no task writes output %lld to its end", (long long)output);
+    return true;
 }
 
 void atc_plan_free(struct atc_plan *plan)

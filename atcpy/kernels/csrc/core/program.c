@@ -50,6 +50,8 @@ static bool scale(int64_t value, int64_t bits, int64_t *result)
     return true;
 }
 
+static_assert(PROGRAM_OPS == 18, "atc_program_run has a case for each op");
+
 int64_t atc_program_run(const struct atc_instr *instrs, int64_t n, int64_t first, int64_t *slots)
 {
     for (int64_t i = 0; i < n; i++) {
@@ -57,7 +59,7 @@ int64_t atc_program_run(const struct atc_instr *instrs, int64_t n, int64_t first
         const int64_t a = slots[instr->a], b = slots[instr->b];
         int64_t result = 0;
         bool failed = false;
-        switch ((enum atc_program_op)instr->op) {
+        switch (instr->op) {
         case PROGRAM_ADD:
             failed = __builtin_add_overflow(a, b, &result);
             break;
@@ -114,11 +116,8 @@ int64_t atc_program_run(const struct atc_instr *instrs, int64_t n, int64_t first
         case PROGRAM_SELECT:
             result = a != 0 ? b : slots[instr->c];
             break;
-        case PROGRAM_SCALE_F32:
+        default: /* PROGRAM_SCALE_F32 */
             failed = !scale(a, b, &result);
-            break;
-        case PROGRAM_OPS:
-            failed = true;
             break;
         }
         if (failed || result <= -ATC_TOO_BIG || result >= ATC_TOO_BIG)

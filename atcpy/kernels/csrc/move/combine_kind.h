@@ -22,8 +22,8 @@ static inline bool combine_ok(int64_t kind, int64_t dtype, int64_t item, const s
 {
     if (kind == COMBINE_NONE)
         return true;
-    return kind < COMBINE_KINDS && dtype == x->dtype && x->dtype == y->dtype &&
-           atc_is_number(x->dtype) && atc_item_bytes(x->dtype) == item;
+    return dtype == x->dtype && x->dtype == y->dtype && atc_is_number(x->dtype) &&
+           atc_item_bytes(x->dtype) == item;
 }
 
 #endif
