@@ -44,8 +44,8 @@ static const char *check(const struct task_view *task, bool from_float)
     const enum atc_dtype type = dtypes[p->type];
     const struct atc_slot *floats = from_float ? task->src + QUANT_X : task->dst;
     const struct atc_slot *integers = from_float ? task->dst : task->src + QUANT_X;
-    if (!atc_holds(task, floats, DTYPE_F32, n, 4) ||
-        !atc_holds(task, integers, type, atc_elements_bytes(type, n), 1))
+    if (!atc_holds(task, integers, type, atc_elements_bytes(type, n), 1) ||
+        !atc_holds(task, floats, DTYPE_F32, n, 4))
         return "an operand is too small or of another type";
     if (!atc_holds(task, task->src + QUANT_SCALE, DTYPE_F32, scales(p), 4))
         return "there are too few scales";
