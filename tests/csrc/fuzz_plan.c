@@ -7,12 +7,16 @@
  * and control flow, and keeps those that reach new edges, which -fsanitize-coverage=trace-pc
  * counts. What arguments may do is the subject of fuzz_kernels. The input at work lies in FILE, so
  * that it outlives a crash. Operands get an arena of just the size that they reach into.
+ *
+ * Each launch is loaded as well while one allocation fails, whichever of them, and for each row of
+ * its family by name.
  */
 #include "core/clock.h"
 #include "core/control.h"
 #include "core/cpu.h"
 #include "core/plan.h"
 #include "fuzz.h"
+#include "fuzz_allocation.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -115,11 +119,16 @@ static int64_t arena_for(const uint8_t *bytes, size_t size)
     return (int64_t)most;
 }
 
+static const int64_t port_bytes[] = {PORT, PORT};
+
+static struct atc_limits limits_for(const uint8_t *bytes, size_t size)
+{
+    return (struct atc_limits){arena_for(bytes, size), WEIGHTS, 2, 2, port_bytes, port_bytes};
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
-    static const int64_t port_bytes[] = {PORT, PORT};
-    const struct atc_limits limits = {
-        arena_for(bytes, size), WEIGHTS, 2, 2, port_bytes, port_bytes};
+    const struct atc_limits limits = limits_for(bytes, size);
     alarm(MAX_SECONDS);
     uint8_t *weights = block(WEIGHTS);
     uint8_t *records = malloc(size + 1);
@@ -139,6 +148,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
         for (int64_t i = 0; i < plan->n_tasks; i++) /* streams run beside each other, pay or not */
             if (plan->tasks[i].control == CONTROL_STREAMS)
                 plan->tasks[i].parallel = true;
+        atc_plan_writes_outputs(plan, port_bytes, &refusal);
         if (small(plan))
             run(plan, weights);
         atc_plan_free(plan);
@@ -205,7 +215,10 @@ static void change(uint8_t *bytes, size_t size)
         fill_slot(task.slots + fuzz_any(ATC_MAX_SLOTS), fuzz_any(2));
         break;
     case 3:
-        task.n_src = (uint8_t)fuzz_any(fuzz_any(2) ? 5 : 256);
+        if (fuzz_any(8) == 0)
+            memset(task.family, 'a', sizeof task.family); /* its end is missing */
+        else
+            task.n_src = (uint8_t)fuzz_any(fuzz_any(2) ? 5 : 256);
         break;
     case 4:
         task.slots[fuzz_any(ATC_MAX_SLOTS)].bytes = (uint64_t)value * 4;
@@ -286,14 +299,85 @@ static void loop(int64_t runs, const char *path)
     munmap(bytes, MAX_BYTES);
 }
 
+static struct atc_plan *load_seed(const struct atc_task *task, const char *only,
+                                  struct atc_refusal *refusal)
+{
+    static const uint8_t weights[WEIGHTS];
+    const uint8_t *bytes = (const uint8_t *)task;
+    const struct atc_limits limits = limits_for(bytes, sizeof *task);
+    return atc_plan_load(bytes, sizeof *task, weights, NULL, &limits, 1, atc_this_cpu()->isa, only,
+                         refusal);
+}
+
+/* A plan is loaded and checked, or an allocation has failed and the refusal says so. */
+static void try_allocations(const struct atc_task *task)
+{
+    bool has_failed = true;
+    for (int64_t number = 1; has_failed; number++) {
+        struct atc_refusal refusal = {{0}, 0, false};
+        fuzz_fail_allocation(number);
+        struct atc_plan *plan = load_seed(task, NULL, &refusal);
+        const bool is_loaded = plan != NULL && atc_plan_writes_outputs(plan, port_bytes, &refusal);
+        has_failed = fuzz_allocation_failed();
+        fuzz_fail_allocation(0);
+        if (refusal.out_of_memory != has_failed || (has_failed && is_loaded))
+            abort();
+        if (plan != NULL)
+            atc_plan_free(plan);
+    }
+}
+
+/* A row that is asked for by name is the one that is bound, or the launch is refused. */
+static void try_names(const struct atc_task *task)
+{
+    const struct kernel_row *end = kernel_table + kernel_table_rows;
+    for (const struct kernel_row *row = kernel_table; row < end; row++) {
+        struct atc_refusal refusal = {{0}, 0, false};
+        if (row > kernel_table && strcmp(row->family->name, task->family) != 0)
+            continue;
+        struct atc_plan *plan = load_seed(task, row->symbol, &refusal);
+        if (plan == NULL)
+            continue;
+        if (plan->tasks[0].row != row)
+            abort();
+        atc_plan_free(plan);
+    }
+}
+
+/* Sizes that no plan has. */
+static void try_limits(void)
+{
+    static const struct {
+        size_t bytes;
+        int64_t arena_bytes;
+        int threads;
+        bool is_loaded;
+    } tries[] = {{0, 0, 1, true},  {1, 0, 1, false},           {0, -1, 1, false},
+                 {0, 0, 0, false}, {0, ATC_TOO_BIG, 1, false}, {0, ATC_TOO_BIG - 1, 1, true}};
+    for (size_t i = 0; i < sizeof tries / sizeof tries[0]; i++) {
+        const uint8_t record[1] = {0};
+        const struct atc_limits limits = {.arena_bytes = tries[i].arena_bytes};
+        struct atc_refusal refusal = {{0}, 0, false};
+        struct atc_plan *plan = atc_plan_load(record, tries[i].bytes, NULL, NULL, &limits,
+                                              tries[i].threads, ISA_SCALAR, NULL, &refusal);
+        if ((plan != NULL) != tries[i].is_loaded || (plan == NULL && !refusal.reason[0]))
+            abort();
+        if (plan != NULL)
+            atc_plan_free(plan);
+    }
+}
+
 static void read_seeds(const char *path)
 {
+    try_limits();
     seeds = fuzz_read(path, &n_seeds);
     int64_t taken = 0;
     for (size_t i = 0; i < n_seeds; i++) {
         const int64_t before = accepted;
         LLVMFuzzerTestOneInput((const uint8_t *)&seeds[i].task, ATC_TASK_BYTES);
         taken += accepted > before;
+        try_allocations(&seeds[i].task);
+        try_names(&seeds[i].task);
     }
     printf("%zu launches, %lld accepted\n", n_seeds, (long long)taken);
     if (n_seeds == 0 || taken * 2 < (int64_t)n_seeds)

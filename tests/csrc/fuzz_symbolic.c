@@ -4,7 +4,9 @@
  *     fuzz_symbolic [-runs=N] [-seed=S]
  *
  * It makes plans of chains of element-wise tasks that are right, breaks up to four words of each,
- * and instantiates them at sizes small and wild. What loads is small enough to run at once.
+ * and instantiates them at sizes small and wild. What loads is small enough to run at once. Some
+ * are loaded as well while one allocation fails, whichever of them. Checked arithmetic is compared
+ * with that of wider numbers.
  */
 #include "core/arena.h"
 #include "core/clock.h"
@@ -12,7 +14,9 @@
 #include "core/placement.h"
 #include "core/program.h"
 #include "core/symbolic.h"
+#include "elementwise/unary.h"
 #include "fuzz.h"
+#include "fuzz_allocation.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,10 +36,10 @@ static int64_t loaded, instances, ran;
 
 static void *room(size_t bytes)
 {
-    uint8_t *at = malloc(bytes + 1);
+    uint8_t *at = malloc(bytes);
     if (at == NULL)
         exit(2);
-    memset(at, 0x3f, bytes + 1);
+    memset(at, 0x3f, bytes);
     return at;
 }
 
@@ -76,7 +80,7 @@ static void make_blob(struct blob *blob, uint32_t tasks)
 {
     blob->n = 0;
     const uint32_t blocks = tasks - 1, placements = fuzz_any(2) ? blocks : 0;
-    const uint32_t header[] = {ATC_SYMBOLIC_VERSION, 2, 2, 3,    1, 3 * tasks, blocks,
+    const uint32_t header[] = {ATC_SYMBOLIC_VERSION, 2, 2, 3,    1, 4 * tasks, blocks,
                                placements,           1, 1, tasks};
     for (size_t i = 0; i < sizeof header / sizeof header[0]; i++)
         word(blob, header[i]);
@@ -108,9 +112,13 @@ static void make_blob(struct blob *blob, uint32_t tasks)
         word(blob, offsetof(struct atc_task, params));
         word(blob, ELEMENTS);
         word(blob, PATCH_I64);
+        word(blob, t);
+        word(blob, offsetof(struct atc_task, params) + offsetof(struct unary_params, alpha));
+        word(blob, EIGHT);
+        word(blob, (uint32_t)(fuzz_any(2) ? PATCH_F64 : PATCH_RECIPROCAL));
     }
     for (uint32_t t = 0; t + 1 < tasks; t++) {
-        word(blob, BYTES);
+        word(blob, fuzz_any(16) ? (uint32_t)BYTES : (uint32_t)fuzz_any(N_SLOTS));
         word(blob, t);
         word(blob, t + 1);
     }
@@ -197,7 +205,17 @@ static void instantiate(struct atc_symbolic *symbolic)
     free(instance.dims);
 }
 
-static void try_plan(void)
+/* A serialized plan and its records, in blocks of their exact size: the sanitizer sees the first
+ * byte beyond.
+ */
+struct input {
+    uint8_t *blob, *records;
+    size_t blob_bytes, record_bytes;
+    enum atc_isa isa;
+    const char *only;
+};
+
+static struct input an_input(void)
 {
     struct blob blob;
     struct atc_task records[MAX_TASKS];
@@ -208,29 +226,86 @@ static void try_plan(void)
         uint32_t *changed = blob.words + fuzz_any(blob.n);
         *changed = fuzz_any(4) ? (uint32_t)fuzz_any(12) : (uint32_t)fuzz_any(UINT32_MAX);
     }
-    if (fuzz_any(4) == 0)
+    switch (fuzz_any(16)) {
+    case 0:
+    case 1:
+    case 2:
         ((uint8_t *)records)[fuzz_any(sizeof *records * tasks)] = (uint8_t)fuzz_any(256);
-    /* Copies of the exact size: the sanitizer sees the first byte beyond. */
-    const size_t size = fuzz_any(32) ? 4 * blob.n : fuzz_any(4 * blob.n),
-                 bytes = sizeof *records * tasks;
-    uint8_t *exact = room(size - (size > 0)), *exact_records = room(bytes - 1);
-    memcpy(exact, blob.words, size);
-    memcpy(exact_records, records, bytes);
-    struct atc_refusal refusal = {{0}, 0, false};
-    struct atc_symbolic *symbolic = atc_symbolic_load(
-        exact, size, exact_records, bytes, NULL, 0, 1,
-        (enum atc_isa)fuzz_any((uint64_t)atc_this_cpu()->isa + 1), NULL, &refusal);
-    free(exact);
-    free(exact_records);
-    if (symbolic == NULL) {
-        if (!refusal.reason[0])
-            abort(); /* a refusal gives its reason */
-        return;
+        break;
+    case 3:
+        records[0].slots[fuzz_any(2)] = (struct atc_slot){.region = REGION_NONE};
+        break;
+    case 4:
+        memset(records[0].family, 'a', sizeof records[0].family); /* its end is missing */
+        break;
+    default:
+        break;
     }
+    struct input input = {
+        .blob_bytes = fuzz_any(32) ? 4 * blob.n : fuzz_any(4 * blob.n),
+        .record_bytes = sizeof *records * tasks - (fuzz_any(64) == 0),
+        .isa = (enum atc_isa)fuzz_any((uint64_t)atc_this_cpu()->isa + 1),
+        .only = fuzz_any(8) ? NULL : "unary_f32_scalar",
+    };
+    input.blob = room(input.blob_bytes);
+    input.records = room(input.record_bytes);
+    memcpy(input.blob, blob.words, input.blob_bytes);
+    memcpy(input.records, records, input.record_bytes);
+    return input;
+}
+
+static struct atc_symbolic *load(const struct input *input, struct atc_refusal *refusal)
+{
+    return atc_symbolic_load(input->blob, input->blob_bytes, input->records, input->record_bytes,
+                             NULL, 0, 1, input->isa, input->only, refusal);
+}
+
+/* A plan is loaded or refused, or an allocation has failed and the refusal says so. */
+static void try_allocations(const struct input *input)
+{
+    bool has_failed = true;
+    for (int64_t number = 1; has_failed; number++) {
+        struct atc_refusal refusal = {{0}, 0, false};
+        fuzz_fail_allocation(number);
+        struct atc_symbolic *symbolic = load(input, &refusal);
+        has_failed = fuzz_allocation_failed();
+        if (refusal.out_of_memory != has_failed || (has_failed && symbolic != NULL))
+            abort();
+        fuzz_fail_allocation(0);
+        if (symbolic != NULL)
+            atc_symbolic_free(symbolic);
+    }
+}
+
+static void try_plan(void)
+{
+    const struct input input = an_input();
+    struct atc_refusal refusal = {{0}, 0, false};
+    struct atc_symbolic *symbolic = load(&input, &refusal);
+    if (symbolic == NULL && !refusal.reason[0])
+        abort(); /* a refusal gives its reason */
+    if (fuzz_any(64) == 0)
+        try_allocations(&input);
+    free(input.blob);
+    free(input.records);
+    if (symbolic == NULL)
+        return;
     loaded++;
     for (int i = 0; i < 4; i++)
         instantiate(symbolic);
     atc_symbolic_free(symbolic);
+}
+
+/* Numbers that cannot be added or multiplied are too big. */
+static void try_arithmetic(void)
+{
+    __extension__ typedef __int128 wide;
+    const int64_t a = a_value(), b = a_value();
+    const bool is_negative = a < 0 || b < 0;
+    const wide sum = (wide)a + b, product = (wide)a * b;
+    if (atc_add(a, b) != (is_negative || sum > ATC_TOO_BIG ? ATC_TOO_BIG : (int64_t)sum) ||
+        atc_mul(a, b) != (is_negative || product > ATC_TOO_BIG ? ATC_TOO_BIG : (int64_t)product))
+        abort();
 }
 
 static bool overlap(const struct atc_lifetime *a, const struct atc_placement *at,
@@ -304,6 +379,7 @@ int main(int argc, char **argv)
         alarm(MAX_SECONDS);
         try_plan();
         try_placement();
+        try_arithmetic();
     }
     printf("%lld symbolic plans: %lld loaded, %lld instances, %lld run; 0 findings\n",
            (long long)runs, (long long)loaded, (long long)instances, (long long)ran);
