@@ -3,12 +3,13 @@
  *     fuzz_kernels [-runs=N] [-seconds=S] [-seed=S] [-family=NAME] [-records=FILE] [-keep=FILE]
  *                  [-corpus=FILE] | fuzz_kernels FILE...
  *
- * Starts from the launches in `records` (seed_records.py), changes their fields, and keeps those
- * that reach new edges of checkers, costs and drivers. What passes the loader's checks and is small
- * runs on every instruction set, twice: each operand lies in memory of exactly its extent, once
- * with a page behind it that must not be touched, once with one before it. Both runs must leave the
- * same bytes: sources as they were, results without what was there before, whatever the scratch
- * held, however the items are split, and whether or not the result takes the memory of a source.
+ * Starts from the launches in `records` (seed_records.py) and variants of them that do not depend
+ * on chance, changes their fields, and keeps those that reach new edges of checkers, costs and
+ * drivers. What passes the loader's checks and is small runs on every instruction set, twice: each
+ * operand lies in memory of exactly its extent, once with a page behind it that must not be
+ * touched, once with one before it. Both runs must leave the same bytes: sources as they were,
+ * results without what was there before, whatever the scratch held, however the items are split,
+ * and whether or not the result takes the memory of a source.
  *
  * A finding ends the program: it is described on stderr and written to `keep`, which a later call
  * runs again. `corpus` gets the inputs that reached new edges.
@@ -470,6 +471,21 @@ static void keep_input(struct corpus *corpus, const struct fuzz_launch *launch)
     corpus->inputs[at] = *launch;
 }
 
+/* Whether a launch before number `at` is of the same family and has operands of the same types. */
+static bool has_types_of_another(const struct fuzz_launch *seeds, size_t at)
+{
+    const struct atc_task *task = &seeds[at].task;
+    for (size_t i = 0; i < at; i++) {
+        const struct atc_task *other = &seeds[i].task;
+        bool is_alike = strcmp(task->family, other->family) == 0 && task->n_src == other->n_src;
+        for (int k = 0; is_alike && k < ATC_MAX_SLOTS; k++)
+            is_alike = task->slots[k].dtype == other->slots[k].dtype;
+        if (is_alike)
+            return true;
+    }
+    return false;
+}
+
 static void take_seeds(const char *path, const char *only)
 {
     size_t n;
@@ -480,8 +496,17 @@ static void take_seeds(const char *path, const char *only)
             continue;
         fuzz_spread_operands(&seeds[i].task);
         run_input(seeds + i, &corpus->f);
-        if (fuzz_found_edges() || corpus->count < MIN_SEEDS)
+        const bool is_kept = fuzz_found_edges() || corpus->count < MIN_SEEDS;
+        if (is_kept)
             keep_input(corpus, seeds + i);
+        else if (has_types_of_another(seeds, i))
+            continue;
+        for (int number = 0; number < fuzz_variants(&corpus->f); number++) {
+            const struct fuzz_launch variant = fuzz_variant(seeds + i, &corpus->f, number);
+            run_input(&variant, &corpus->f);
+            if (fuzz_found_edges())
+                keep_input(corpus, &variant);
+        }
     }
     free(seeds);
 }

@@ -8,6 +8,7 @@ struct fuzz_family fuzz_family_of(const struct kernel_row *rows)
     struct fuzz_family f = {.family = rows->family, .rows = rows};
     for (const struct param_field *field = rows->family->fields; field->name; field++)
         for (int i = 0; i < field->count; i++, f.n_fields++) {
+            f.names[f.n_fields] = field->name;
             f.is_float[f.n_fields] = field->is_float;
             while (field->choices != NULL && field->choices[f.choices[f.n_fields]] != NULL)
                 f.choices[f.n_fields]++;
@@ -225,9 +226,8 @@ static void change_presence(struct atc_task *task)
 }
 
 /* One operand more or less at the end of the sources, or of the destinations. */
-static void change_count(struct atc_task *task)
+static void change_count(struct atc_task *task, bool is_dst, bool grows)
 {
-    const bool is_dst = fuzz_any(2), grows = fuzz_any(2);
     uint8_t *count = is_dst ? &task->n_dst : &task->n_src;
     const int at = is_dst ? operands(task) : task->n_src;
     if (grows ? operands(task) == ATC_MAX_SLOTS : *count == 0)
@@ -310,11 +310,97 @@ void fuzz_change(struct fuzz_launch *launch, const struct fuzz_family *f,
     if (kind == 13)
         change_presence(&launch->task);
     else if (kind == 14 && fuzz_any(2))
-        change_count(&launch->task);
+        change_count(&launch->task, fuzz_any(2), fuzz_any(2));
     else if (kind == 15)
         change_memory(&launch->task);
     else
         change_type(launch, f);
     bound_constants(&launch->task);
     fuzz_spread_operands(&launch->task);
+}
+
+/* --- variants -------------------------------------------------------------------------------- */
+
+/* Types go to all operands of the first one's, or to the first source and the first destination. */
+enum { TYPE_WAYS = 2, TYPES = TYPE_WAYS * DTYPE_I2 };
+enum { OPERAND_WAYS = 3, COUNT_WAYS = 4 };
+
+static const int64_t field_values[] = {
+    -1, 0, 1, 2, 3, INT32_MAX, ATC_TOO_BIG / 2, ATC_TOO_BIG, INT64_MAX, INT64_MIN};
+enum { FIELD_VALUES = sizeof field_values / sizeof field_values[0] };
+
+static int type_variants(const struct fuzz_family *f)
+{
+    int choices = 1;
+    for (int i = 0; i < f->n_fields; i++)
+        choices += f->choices[i];
+    return TYPES * choices;
+}
+
+static void vary_type(struct fuzz_launch *launch, const struct fuzz_family *f, int number)
+{
+    struct atc_task *task = &launch->task;
+    const uint8_t before = task->slots[0].dtype,
+                  after = (uint8_t)(1 + number / TYPE_WAYS % DTYPE_I2);
+    for (int i = 0; i < operands(task); i++)
+        if (task->slots[i].region != REGION_NONE && task->slots[i].dtype == before &&
+            (number % TYPE_WAYS == 0 || i == 0 || i == task->n_src))
+            task->slots[i].dtype = after;
+    int choice = number / TYPES;
+    for (int i = 0; i < f->n_fields; choice -= f->choices[i++]) {
+        if (choice >= 0 && choice < f->choices[i])
+            write_field(launch, i, choice);
+        else if (strcmp(f->names[i], "dtype") == 0)
+            write_field(launch, i, after);
+        else if (strcmp(f->names[i], "item") == 0)
+            write_field(launch, i, atc_item_bytes(after));
+    }
+}
+
+static void vary_field(struct fuzz_launch *launch, const struct fuzz_family *f, int number)
+{
+    static const double reals[] = {-1, 0, INFINITY, NAN};
+    const int field = number / FIELD_VALUES, which = number % FIELD_VALUES;
+    if (!f->is_float[field])
+        write_field(launch, field, field_values[which]);
+    else
+        memcpy(launch->task.params + 8 * field, reals + which % 4, sizeof reals[0]);
+}
+
+/* An operand is left out, empty or of another type. */
+static void vary_operand(struct atc_task *task, int number)
+{
+    struct atc_slot *slot = task->slots + number / OPERAND_WAYS;
+    if (slot->region == REGION_NONE)
+        return;
+    if (number % OPERAND_WAYS == 0)
+        *slot = (struct atc_slot){0};
+    else if (number % OPERAND_WAYS == 1)
+        slot->bytes = 0;
+    else
+        slot->dtype = slot->dtype == DTYPE_F64 ? DTYPE_I32 : DTYPE_F64;
+}
+
+int fuzz_variants(const struct fuzz_family *f)
+{
+    return type_variants(f) + f->n_fields * FIELD_VALUES + OPERAND_WAYS * ATC_MAX_SLOTS +
+           COUNT_WAYS;
+}
+
+struct fuzz_launch fuzz_variant(const struct fuzz_launch *seed, const struct fuzz_family *f,
+                                int number)
+{
+    struct fuzz_launch launch = *seed;
+    const int types = type_variants(f), fields = f->n_fields * FIELD_VALUES;
+    if (number < types) {
+        vary_type(&launch, f, number);
+    } else if (number < types + fields) {
+        vary_field(&launch, f, number - types);
+    } else if (number < types + fields + OPERAND_WAYS * ATC_MAX_SLOTS) {
+        vary_operand(&launch.task, number - types - fields);
+    } else {
+        change_count(&launch.task, number % 2, number / 2 % 2);
+        fuzz_spread_operands(&launch.task);
+    }
+    return launch;
 }
