@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 
 import numpy as np
@@ -11,7 +12,7 @@ from atcpy.ir import DType, Region, Slot, TensorDesc
 from atcpy.ir.tensor import Array
 from atcpy.kernels import _kernels
 from atcpy.kernels.record import HOST_FAMILY
-from atcpy.kernels.table import TASK_BYTES, pack_params, pack_task
+from atcpy.kernels.table import pack_params, pack_task
 
 I64, BOOL = DType.INT64, DType.BOOL
 STREAM_AT = 28  # of event_wait and event_record in a record
@@ -168,10 +169,18 @@ def test_bodies_are_nested_to_a_depth(depth: int, is_loaded: bool) -> None:
             load(fill(9), *records, fill(1))
 
 
-def test_no_event_is_waited_for_in_a_body() -> None:
-    record = bytearray(fill(1))
-    assert len(record) == TASK_BYTES
-    record[STREAM_AT + 8] = 1  # records event 0, in order
-    load(bytes(record))
-    with pytest.raises(_kernels.Refused, match="event"):
-        load(loop(1, 1), bytes(record), fill(1))
+def with_events(record: bytes, waits: int = 0, records: int = 0) -> bytes:
+    """The record with the numbers of the events that it waits for and records."""
+    return record[: STREAM_AT + 4] + struct.pack("<II", waits, records) + record[STREAM_AT + 12 :]
+
+
+def test_no_event_is_recorded_or_waited_for_in_a_body() -> None:
+    first, recording, waiting = (
+        with_events(fill(1), records=1),
+        with_events(fill(1), records=2),
+        with_events(fill(1), 1),
+    )
+    load(first, recording, waiting)
+    for record in (recording, waiting):
+        with pytest.raises(_kernels.Refused, match="event"):
+            load(first, loop(1, 1), record, fill(1))

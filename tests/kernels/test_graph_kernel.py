@@ -75,7 +75,7 @@ class Stepwise:
 
     def unary(self, op: str, a: int, first: Number = 0, second: Number = 0) -> int:
         x = self.values[a]
-        is_float = x.dtype.kind == "f"
+        is_float = x.dtype.kind == "f" or op == "Shrink"
         first, second = (float(np.float32(v)) if is_float else v for v in (first, second))
         params: dict[str, table.ParamValue] = {"n": x.size, "op": op}
         params |= {"alpha": first, "beta": second} if is_float else {"low": first, "high": second}
@@ -169,7 +169,7 @@ def values(rng: np.random.Generator, dtype: DType, shape: Sequence[int]) -> Arra
 
 
 FLOAT_UNARY = [op for op in gk.UNARY_OPS if op not in ("Not", "BitwiseNot")]
-INT_UNARY = ["Relu", "Clip", "Abs", "Neg", "Sign", "BitwiseNot"]
+INT_UNARY = ["Relu", "Clip", "Abs", "Neg", "Sign", "Shrink", "BitwiseNot"]
 FLOAT_BINARY = list(gk.BINARY_OPS[: gk.BINARY_OPS.index("And")])
 INT_BINARY = [op for op in gk.BINARY_OPS if op not in ("Div", "Mod", "FMod", "And", "Or", "Xor")]
 BOOL_BINARY = ["And", "Or", "Xor", "Equal"]
@@ -497,6 +497,7 @@ HOSTILE: dict[str, dict[str, table.ParamValue]] = {
     "a dim below 0": {"dims": [1, 1, 1, -3, 5]},
     "dims that overflow": {"dims": [1 << 46, 1 << 46, 1 << 46, 1 << 46, 1 << 46]},
     "larger than memory": {"dims": [1, 1, 1, 4, 5]},
+    "an infinity of neither sign": {"code": changed({1: word(gk.IS_INF, 3, 2, 0, 4)})},
     "a reduced row too long": {
         "code": changed({1: word(gk.REDUCE, 3, 2)}),
         "dims": [1, 1, 1, 1, MAX_ROW + 1],
@@ -514,6 +515,74 @@ def test_hostile_programs_are_refused(what: str) -> None:
         src, dst = [row, row], [(dst[0][0], row)]
     with pytest.raises(_kernels.Refused):
         load(record(program, (3, 5), src, dst, changes=HOSTILE[what]))
+
+
+def test_ops_that_integers_do_not_have_are_refused() -> None:
+    for op in ("classify", "Pow"):
+        program, array = Program([DType.INT8]), np.zeros((3, 5), np.int8)
+        register = program.classify(gk.IS_NAN, 0) if op == "classify" else program.binary(op, 0, 0)
+        result = np.zeros((3, 5), program.types[register].numpy)
+        with pytest.raises(_kernels.Refused, match=r"no (such op on|base of) this type"):
+            load(record(program, (3, 5), [array], [(register, result)]))
+
+
+@pytest.mark.parametrize("dtype", [DType.INT16, DType.UINT16])
+def test_types_that_have_no_reduction_are_refused(dtype: DType) -> None:
+    program, array = Program([dtype]), np.zeros((3, 5), dtype.numpy)
+    with pytest.raises(_kernels.Refused, match="no such op on this type"):
+        load(record(program, (3, 5), [array], [(program.reduce("max", 0), array[:, :1])]))
+
+
+def test_a_reduction_of_one_element_is_refused() -> None:
+    program, array = Program([F32]), np.zeros((3, 1), np.float32)
+    with pytest.raises(_kernels.Refused, match="the same all along"):
+        load(record(program, (3, 5), [array], [(program.reduce("max", 0), array)]))
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_another_output_is_read(isa: str) -> None:
+    """It does not lie where the result goes, though both are outputs."""
+    x, outputs = np.arange(5, dtype=np.float32), [np.empty(5, np.float32) for _ in range(2)]
+    desc = TensorDesc.plain(F32, x.shape)
+    feed, *results = (
+        Slot(region, 0, x.nbytes, desc, i) for region, i in ((Region.INPUT, 0), (Region.OUTPUT, 0), (Region.OUTPUT, 1))
+    )
+    negate = table.pack_task("unary", [feed], results[1:], table.pack_params("unary", {"n": 5, "op": "Neg"}))
+    program = Program([F32])
+    task = record(program, x.shape, [x], [(program.unary("Neg", 0), x)], [results[1], results[0]])
+    plan = _kernels.Plan(negate + task, None, 0, [x.nbytes], [x.nbytes] * 2, 1, isa)
+    plan.start([x], outputs).execute(0, 2)
+    assert_same(outputs[0], x)
+    assert_same(outputs[1], -x)
+
+
+def test_more_sources_than_a_program_has_are_refused() -> None:
+    array = np.zeros((3, 5), np.float32)
+    for count in (8, 9):
+        task = record(Program([F32] * count), (3, 5), [array] * count, [(0, array)])
+        if count == 8:
+            _kernels.Plan(task, None, 0, [array.nbytes] * count, [array.nbytes], 1)
+        else:
+            with pytest.raises(_kernels.Refused, match="number of operands"):
+                _kernels.Plan(task, None, 0, [array.nbytes] * count, [array.nbytes], 1)
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_a_source_of_another_type_is_overwritten(isa: str) -> None:
+    """The result may be written at once where the source was: that lies elsewhere, widened."""
+    program, x = Program([DType.FLOAT16]), np.arange(-3, 4, dtype=np.float16)
+    result = program.cast(0, DType.INT16)
+    slots = [Slot(Region.ARENA, 0, x.nbytes, TensorDesc.plain(t, x.shape)) for t in (DType.FLOAT16, DType.INT16)]
+    task = record(program, x.shape, [x], [(result, x.astype(np.int16))], slots)
+    params: dict[str, table.ParamValue] = {"rank": 1, "dims": [7], "src_strides": [1], "dst_strides": [1], "item": 2}
+    copy = table.pack_params("strided_copy", params)
+    desc = slots[0].desc
+    before = table.pack_task("strided_copy", [Slot(Region.INPUT, 0, x.nbytes, desc)], slots[:1], copy)
+    after = table.pack_task("strided_copy", slots[:1], [Slot(Region.OUTPUT, 0, x.nbytes, desc)], copy)
+    y = np.empty(7, np.int16)
+    plan = _kernels.Plan(before + task + after, None, 64, [x.nbytes], [y.nbytes], 1, isa)
+    plan.start([x], [y]).execute(0, 3)
+    assert y.tolist() == [-3, -2, -1, 0, 1, 2, 3]
 
 
 @pytest.mark.parametrize(

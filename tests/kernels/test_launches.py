@@ -11,7 +11,7 @@ from tests.csrc.seed_records import LAUNCHES, line_of, read_line
 from tests.isa import ISAS
 
 LINES = LAUNCHES.read_text().splitlines()
-BYTES_AT = SLOT.size - 8  # in a slot
+OFFSET_AT, BYTES_AT = SLOT.size - 16, SLOT.size - 8  # in a slot
 
 # What ran beyond a number or an operand, until the checker named here refused it.
 REFUSED = {
@@ -23,6 +23,49 @@ REFUSED = {
     "depthwise2d src f32:262144 f32:64 dst f32:262144 n=1 c=1 h=1 w=4096 m=1 oh=1 ow=4096 kh=1 kw=1 sh=1 sw=1 "
     "dh=140737488355327 dw=1": "reach too far",
 }  # fmt: skip
+# What a checker refuses of the first launch of a family in which a part of the line is replaced.
+HUGE = 2**46
+CHANGES = [
+    ("attention", "softcap=30.0", "softcap=inf", "softcap"),
+    ("attention", "token_item=4", "token_item=4 linear=2", "a flag is neither"),
+    ("attention", "token_item=4", "token_item=4 linear=-1", "a flag is neither"),
+    ("attention", "f32:12 - - - - i32:4", "f32:12 - bool:1 - - i32:4", "beside a mask"),
+    ("deform_columns", "f32:1512 f32:3840 - dst", "f32:1512 dst", "number of operands"),
+    ("fourier", "f32:8 - dst", "dst", "number of operands"),
+    ("fourier", "frames=1", f"frames=2 step={HUGE}", "frames reach too far"),
+    ("nms", "batches=1 classes=1", f"batches=0 classes=1 n={HUGE}", "more scratch"),
+    ("normalize", "i64:24 - - - - dst f32:48 rows=3 n=4 run=1 period=1 lines=3 numbers=3",
+     "i64:24 i64:8 - - - dst f32:48 rows=3 n=4 run=1 period=1 lines=3 numbers=3,1", "a term or its indices"),
+    ("pad", "f32:48 dst", "f32:48 f32:0 dst", "too small"),
+    ("pad", "f32:48 dst", "f32:48 f32:4 f32:4 dst", "number of operands"),
+    ("pool2d", "sh=1", f"sh={HUGE}", "reach too far"),
+    ("pool2d", "sw=1", f"sw={HUGE}", "reach too far"),
+    ("pool2d", "kh=2 kw=2", f"kh={2**23} kw={2**24}", "reach too far"),
+    ("poolnd", "kind=lp p=2", "kind=lp", "p is below 1"),
+    ("poolnd", "kernel=1,2,2", f"kernel={2**23},{2**23},2", "too large"),
+    ("qgemm", "c=5 h=1 w=3 m=1 oh=1 ow=3 kh=1 kw=1 sh=1 sw=1 dh=1 dw=1 group=1 cg=5",
+     "c=5 h=1 w=3 m=5 oh=1 ow=3 kh=1 kw=1 sh=1 sw=1 dh=1 dw=1 group=5 cg=1", "nor are rows multiplied"),
+    ("qgemm", "group=2 cg=16 mg=1 src_c0=1 dst_c0=1", "group=2 cg=16 mg=1 src_c0=1 dst_c0=2", "nor are rows made"),
+    ("qgemm", "c=32 h=7 w=7 m=32 oh=4 ow=5 kh=3 kw=2 sh=2 sw=2 dh=1 dw=1 pl=2 group=2 cg=16",
+     "c=16 h=7 w=7 m=32 oh=4 ow=5 kh=3 kw=2 sh=2 sw=2 dh=1 dw=1 pl=2 group=2 cg=8", "whole blocks"),
+    ("qgemm", "m=32 oh=4 ow=5 kh=3 kw=2 sh=2 sw=2 dh=1 dw=1 pl=2 group=2 cg=16 mg=16",
+     "m=16 oh=4 ow=5 kh=3 kw=2 sh=2 sw=2 dh=1 dw=1 pl=2 group=2 cg=16 mg=8", "whole blocks"),
+    ("qgemm", "kw=2 sh=2", f"kw=2 sh={HUGE}", "reach too far"),
+    ("qgemm", "sw=2 dh=1", f"sw={HUGE} dh=1", "reach too far"),
+    ("qgemm", "kh=3 kw=2", f"kh={2**31 - 1} kw=2", "too many products"),
+    ("qgemm", "oh=4 ow=5", f"oh={2**24} ow={2**23}", "too many products or results"),
+    ("qgemm", "i32:128 f32:4 f32:128", "i32:124 f32:4 f32:128", "bias or a scale"),
+    ("qgemm", "i32:128 f32:4 f32:128", "i32:128 f32:0 f32:128", "bias or a scale"),
+    ("quantize", "f32:0 f32:0 u8:0 dst", "f32:0 dst", "number of operands"),
+    ("quantize", "axis=1 block=1", f"axis={HUGE} inner=2 block=1 type=u4", "too small"),
+    ("reduce", "kind=mean kept=1,1,1,9 kept_stride=0,0,0,3 reduced=1,1,1,3",
+     "kind=mean kept=1,1,1,9 kept_stride=0,0,0,3 reduced=0,1,1,3", "no integer is the mean"),
+    ("scatter_nd", "item=4 index_item=8 dtype=1", "item=4 index_item=8 dtype=7", "cannot be combined"),
+    ("scatter_nd", "item=4 index_item=8 dtype=1", "item=8 index_item=8 dtype=1", "cannot be combined"),
+    ("trees", "i32:8@304", "i32:8", "trees are not constant"),
+    ("trees", "i32:32@320", "i32:32", "leaves are not constant"),
+    ("trees", "i32:28@352", "i32:28", "leaves are not constant"),
+]  # fmt: skip
 RUN = {
     "a window that lies in the padding, far away":
         "pool2d src u8:96 dst u8:128 planes=2 h=3 w=1 oh=2 ow=2 kh=2 kw=2 sh=1 sw=1 dh=1 dw=1 pt=1 pl=70368744177664 "
@@ -66,6 +109,23 @@ def test_seeds_are_as_small_as_they_can_be() -> None:
 def test_what_was_found_is_refused(line: str) -> None:
     with pytest.raises(_kernels.Refused, match=REFUSED[line]):
         load(read_line(line))
+
+
+@pytest.mark.parametrize(("family", "part", "other", "reason"), CHANGES)
+def test_a_launch_of_which_a_part_is_replaced_is_refused(family: str, part: str, other: str, reason: str) -> None:
+    line = next(line for line in LINES if line.startswith(f"{family} ") and f" {part} " in f"{line} ")
+    load(read_line(line))
+    with pytest.raises(_kernels.Refused, match=reason):
+        load(read_line(line.replace(part, other, 1)))
+
+
+def test_results_that_overlap_are_refused() -> None:
+    launch = bytearray(read_line(next(line for line in LINES if line.startswith("topk "))))
+    first, second = (HEADER.size + SLOT.size * number + OFFSET_AT for number in (1, 2))
+    load(bytes(launch))
+    launch[second : second + 8] = launch[first : first + 8]
+    with pytest.raises(_kernels.Refused, match="overlap"):
+        load(bytes(launch))
 
 
 @pytest.mark.parametrize("isa", ISAS)
