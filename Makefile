@@ -7,6 +7,7 @@ BENCH_MODELS ?= resnet50 mobilenet_v2 unet256_half
 LEVEL_MODELS ?= models/digits/digits.onnx $(wildcard models/generated/*.onnx)
 TSAN   := build/tsan
 VALGRIND := build/valgrind
+COVERAGE := build/coverage
 FUZZ_RUNS ?= 100000
 FUZZ_GRAPHS ?= 5000
 FUZZ_MUTANTS ?= 2000
@@ -31,7 +32,7 @@ SUFFIX  = $(shell $(PY) -c 'import sysconfig; print(sysconfig.get_config_var("EX
 export PYTHONPATH := $(CURDIR)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv lock build fmt fmt-check lint type test test-all test-shuffled mutants golden conformance levels e2e bench models demo docs proto asan tsan valgrind fuzz fuzz-kernels planted fuzz-graphs fuzz-passes fuzz-tensorflow fuzz-importers fuzz-short gate gate-share coverage-python isas dist reproducible python313 ci clean
+.PHONY: help venv lock build fmt fmt-check lint type test test-all test-shuffled mutants golden conformance levels e2e bench models demo docs proto asan tsan valgrind coverage fuzz fuzz-kernels planted fuzz-graphs fuzz-passes fuzz-tensorflow fuzz-importers fuzz-short gate gate-share coverage-python isas dist reproducible python313 ci clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
@@ -127,13 +128,16 @@ AVX512 := $(if $(shell grep -m1 -ow avx512f /proc/cpuinfo),true,false)
 $(ASAN)/build.ninja: | $(STAMP)
 	$(MESON) setup $(ASAN) -Davx512=$(AVX512) --buildtype=debugoptimized -Db_sanitize=address,undefined -Db_lundef=false -Ddriver=fuzz -Dwerror=true
 
-# A tree of links to the Python files beside the sanitized extension: the release build stays as it is.
+# A tree of links to the Python files beside the extension of another build: the release build stays as it is.
+define SITE
+	@rm -rf $(1)/site && mkdir -p $(1)/site && cp -rs $(CURDIR)/atcpy $(CURDIR)/examples $(1)/site/ && rm -f $(1)/site/atcpy/kernels/*.so
+	@ln -sf ../../../atcpy/kernels/csrc/_kernels$(SUFFIX) $(1)/site/atcpy/kernels/
+endef
+
 # libstdc++ is loaded with the sanitizer, or no other extension (onnx) could throw.
 asan: $(ASAN)/build.ninja ## kernel tests under AddressSanitizer and UBSan; ASAN_TESTS=tests for all
 	@$(NINJA) -C $(ASAN) -j $(JOBS) --quiet
-	@rm -rf $(ASAN)/site && mkdir -p $(ASAN)/site && cp -rs $(CURDIR)/atcpy $(ASAN)/site/ && rm -f $(ASAN)/site/atcpy/kernels/*.so
-	@cp -rs $(CURDIR)/examples $(ASAN)/site/
-	@ln -sf ../../../atcpy/kernels/csrc/_kernels$(SUFFIX) $(ASAN)/site/atcpy/kernels/
+	$(call SITE,$(ASAN))
 	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libstdc++.so.6)" PYTHONMALLOC=malloc ASAN_OPTIONS=$(ASAN_OPTIONS) UBSAN_OPTIONS=print_stacktrace=1 \
 	PYTHONPATH=$(CURDIR)/$(ASAN)/site $(BIN)/pytest -n 2 --dist worksteal -p no:cacheprovider -o pythonpath=$(ASAN)/site -m "not slow" $(ASAN_TESTS)
 
@@ -157,12 +161,34 @@ valgrind: build $(VALGRIND)/build.ninja ## kernel launches under Valgrind: no us
 	valgrind -q --error-exitcode=1 $(VALGRIND)/tests/csrc/fuzz_kernels -records=$(VALGRIND)/launches.bin -runs=$(FUZZ_VALGRIND) -seed=$(FUZZ_SEED) -keep=$(VALGRIND)/launch.bin
 
 FUZZERS := $(addprefix tests/csrc/fuzz_,kernels plan symbolic)
+# Runs the fuzzers of a build with seeds of some models.
+define FUZZ
+	@$(NINJA) -C $(1) -j $(JOBS) --quiet $(FUZZERS)
+	$(PY) tests/csrc/seed_records.py $(1)/launches.bin $(2)
+	$(1)/tests/csrc/fuzz_symbolic -runs=$(FUZZ_RUNS) -seed=$(FUZZ_SEED)
+	$(1)/tests/csrc/fuzz_plan -records=$(1)/launches.bin -runs=$(FUZZ_RUNS) -seed=$(FUZZ_SEED) -keep=$(1)/records.bin
+	$(1)/tests/csrc/fuzz_kernels -records=$(1)/launches.bin -runs=$(FUZZ_RUNS) -seed=$(FUZZ_SEED) -keep=$(1)/launch.bin
+endef
+
 fuzz: build $(ASAN)/build.ninja ## kernel launches, task records and symbolic plans, changed at random, through checkers, kernels and loader; FUZZ_RUNS=N FUZZ_SEED=S FUZZ_MODELS="…"
-	@$(NINJA) -C $(ASAN) -j $(JOBS) --quiet $(FUZZERS)
-	$(PY) tests/csrc/seed_records.py $(ASAN)/launches.bin $(FUZZ_MODELS)
-	$(ASAN)/tests/csrc/fuzz_symbolic -runs=$(FUZZ_RUNS) -seed=$(FUZZ_SEED)
-	$(ASAN)/tests/csrc/fuzz_plan -records=$(ASAN)/launches.bin -runs=$(FUZZ_RUNS) -seed=$(FUZZ_SEED) -keep=$(ASAN)/records.bin
-	$(ASAN)/tests/csrc/fuzz_kernels -records=$(ASAN)/launches.bin -runs=$(FUZZ_RUNS) -seed=$(FUZZ_SEED) -keep=$(ASAN)/launch.bin
+	$(call FUZZ,$(ASAN),$(FUZZ_MODELS))
+
+# Each run adds to the counts that lie beside the objects. One process: workers of xdist are killed when they take long
+# to write theirs.
+COVERAGE_TESTS ?= tests/kernels tests/ops tests/runtime tests/om tests/e2e/test_own_models.py tests/e2e/test_graph_kernels.py
+$(COVERAGE)/build.ninja: | $(STAMP)
+	$(MESON) setup $(COVERAGE) -Davx512=$(AVX512) --buildtype=debug -Db_coverage=true -Db_ndebug=true -Ddriver=fuzz -Dwerror=true
+
+coverage: FUZZ_RUNS := 50000
+coverage: build $(COVERAGE)/build.ninja ## branches of loader, checkers and kernels that neither tests nor fuzzers with fixed seeds take; COVERAGE_TESTS="…"
+	@$(NINJA) -C $(COVERAGE) -j $(JOBS) --quiet
+	@find $(COVERAGE) -name '*.gcda' -delete
+	$(call FUZZ,$(COVERAGE),models/digits/digits.onnx)
+	for isa in avx2 scalar; do ATCPY_ISA=$$isa $(COVERAGE)/tests/csrc/fuzz_kernels -records=$(COVERAGE)/launches.bin -runs=0 || exit 1; done
+	$(call SITE,$(COVERAGE))
+	PYTHONPATH=$(CURDIR)/$(COVERAGE)/site $(BIN)/pytest -q -n 0 -p no:cacheprovider -o pythonpath=$(COVERAGE)/site -m "not slow" \
+		--deselect tests/kernels/test_hardening.py $(COVERAGE_TESTS)
+	@$(PY) -m tests.gate.coverage $(COVERAGE)
 
 fuzz-kernels: $(BUILD)/fuzz_kernels ## kernel launches alone, without sanitizers: twice as many; FUZZ_RUNS=N FUZZ_SEED=S
 	$< -records=$(BUILD)/launches.bin -runs=$(FUZZ_RUNS) -seed=$(FUZZ_SEED) -keep=$(BUILD)/launch.bin
