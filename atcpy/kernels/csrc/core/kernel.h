@@ -210,8 +210,9 @@ static inline bool atc_same_memory(const struct atc_slot *a, const struct atc_sl
 static inline const void *atc_constant(const struct task_view *task, int source)
 {
     const struct atc_slot *slot = task->src + source;
-    if (slot->region != REGION_WEIGHTS || task->weights == NULL)
+    if (slot->region != REGION_WEIGHTS)
         return NULL;
+    assert(task->weights != NULL); /* or it has no bytes, too few for any checker */
     *task->read = atc_add(*task->read, (int64_t)slot->bytes);
     return task->weights + slot->offset;
 }

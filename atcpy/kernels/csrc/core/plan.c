@@ -376,7 +376,9 @@ static bool streams_are_apart(const struct atc_plan *plan, int64_t number,
     }
     const bool race = atc_streams_race(accesses, n);
     free(accesses);
-    return !race || atc_refuse(refusal, number, "a stream writes what another one uses");
+    if (race)
+        return atc_refuse(refusal, number, "a stream writes what another one uses");
+    return true;
 }
 
 /* Regions of tasks that are controlled lie within each other. No task of the host is among them,
