@@ -3,22 +3,26 @@
 python -m tests.gate             all of it, and write the table
 python -m tests.gate --share     a part of each with fixed seeds, as CI does; the table stays
 python -m tests.gate --only packages,soak
+
+Figures are kept in build/gate.json with the commit at which they were measured: the table may be made in several parts.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import platform
 import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "reliability.md"
+RESULTS = ROOT / "build" / "gate.json"
 BEGIN, END = "<!-- begin: python -m tests.gate -->\n", "<!-- end -->\n"
 
 
@@ -80,34 +84,54 @@ FIGURES = (
 
 @dataclass(frozen=True)
 class Result:
-    """How a figure came out: the last line of its command."""
+    """How a figure came out at a commit: the last line of its command."""
 
-    figure: Figure
     passed: bool
     text: str
+    commit: str
+    seconds: int
 
 
-def measure(figure: Figure, command: str) -> Result:
+def measure(command: str) -> Result:
     """Run the command of a figure."""
+    start = time.monotonic()
     arguments = shlex.split(command.replace("python", sys.executable, 1) if command.startswith("python") else command)
     ran = subprocess.run(arguments, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
     lines = [line for line in ran.stdout.splitlines() if line.strip()]
     if ran.returncode != 0:
         print("\n".join(lines[-40:]))
-    return Result(figure, ran.returncode == 0, lines[-1].strip(" =") if lines else "nothing was printed")
+    text = lines[-1].strip(" =") if lines else "nothing was printed"
+    return Result(ran.returncode == 0, text, _commit(), round(time.monotonic() - start))
 
 
-def table(results: Sequence[Result]) -> str:
-    """The table of the page."""
-    rows = [
-        f"| {result.figure.what} | {result.figure.bar} | {'' if result.passed else '**failed**: '}{result.text} | "
-        f"`{result.figure.command}` |\n"
-        for result in results
-    ]
-    machine = f"{_cpu()}, {platform.system()} {platform.machine()}, Python {platform.python_version()}"
-    return "".join(
-        ["| figure | bar | result | command |\n| --- | --- | --- | --- |\n", *rows, f"\nMeasured on {machine}.\n"]
+def _commit() -> str:
+    """The last commit that changed more than the documentation, with a + if files differ from it."""
+    where = ("--", ".", ":!docs")
+    log, changes = ("log", "-1", "--format=%h", "--abbrev=8"), ("status", "--porcelain", "--untracked-files=no")
+    commit, changed = (
+        subprocess.run(["git", *command, *where], cwd=ROOT, text=True, capture_output=True, check=True).stdout.strip()
+        for command in (log, changes)
     )
+    return f"{commit}{'+' if changed else ''}"
+
+
+def earlier_results() -> dict[str, Result]:
+    """What was measured in this folder."""
+    kept = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    return {name: Result(**result) for name, result in kept.items()}
+
+
+def table(results: Mapping[str, Result]) -> str:
+    """The table of the page."""
+    rows = []
+    for figure in FIGURES:
+        result = results.get(figure.name)
+        outcome = "not measured" if result is None else f"{'' if result.passed else '**failed**: '}{result.text}"
+        commit = "" if result is None else result.commit
+        rows.append(f"| {figure.what} | {figure.bar} | {outcome} | {commit} | `{figure.command}` |\n")
+    machine = f"{_cpu()}, {platform.system()} {platform.machine()}, Python {platform.python_version()}"
+    head = "| figure | bar | result | commit | command |\n| --- | --- | --- | --- | --- |\n"
+    return "".join([head, *rows, f"\nMeasured on {machine}.\n"])
 
 
 def _cpu() -> str:
@@ -128,20 +152,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(
             f"no figure {', '.join(sorted(unknown))}: there are {', '.join(figure.name for figure in FIGURES)}"
         )
-    results: list[Result] = []
+    results = {} if options.share else earlier_results()
+    measured: list[Result] = []
     for figure in FIGURES:
         command = figure.share if options.share else figure.command
         if figure.name not in chosen or command is None:
             continue
-        start = time.monotonic()
-        results.append(measure(figure, command))
-        state = "ok    " if results[-1].passed else "FAILED"
-        print(f"gate: {figure.name:13} {state} {results[-1].text}  ({time.monotonic() - start:.0f} s)", flush=True)
-    if not options.share and len(results) == len(FIGURES):
+        result = results[figure.name] = measure(command)
+        measured.append(result)
+        state = "ok    " if result.passed else "FAILED"
+        print(f"gate: {figure.name:13} {state} {result.text}  ({result.seconds} s)", flush=True)
+        if not options.share:
+            RESULTS.write_text(json.dumps({name: asdict(each) for name, each in results.items()}, indent=1))
+    if not options.share:
         page = PAGE.read_text()
         begin, end = page.index(BEGIN) + len(BEGIN), page.index(END)
         PAGE.write_text(page[:begin] + table(results) + page[end:])
-    return 0 if results and all(result.passed for result in results) else 1
+    return 0 if measured and all(result.passed for result in measured) else 1
 
 
 if __name__ == "__main__":
