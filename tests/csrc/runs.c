@@ -25,6 +25,7 @@ enum {
     ELEMENTS = 1000,
     MAX_VALUE = 1 << 20,
     TURNS = 5,
+    STREAMS = 4, /* each with its part of the elements */
 };
 
 /* --- the kernels ----------------------------------------------------------------------------- */
@@ -52,7 +53,7 @@ static struct kernel_cost cost_add(const void *params, const struct atc_cpu *cpu
 }
 
 DEFINE_FAMILY(add, ADD_FIELDS, .check = check_add, .cost = cost_add, .inplace = 1);
-extern const struct kernel_family family_if, family_loop;
+extern const struct kernel_family family_if, family_loop, family_stream_active;
 
 static void add_i64_scalar(const struct kernel_args *args)
 {
@@ -76,6 +77,7 @@ const struct kernel_row kernel_table[] = {
     {"add_i64_scalar", add_i64_scalar, &family_add, DTYPE_I64, ISA_SCALAR, NULL},
     {"control_if", nothing, &family_if, DTYPE_ANY, ISA_SCALAR, NULL},
     {"control_loop", nothing, &family_loop, DTYPE_ANY, ISA_SCALAR, NULL},
+    {"control_stream_active", nothing, &family_stream_active, DTYPE_ANY, ISA_SCALAR, NULL},
 };
 const int kernel_table_rows = (int)(sizeof kernel_table / sizeof kernel_table[0]);
 
@@ -100,12 +102,20 @@ static const struct atc_slot counter = {
 static struct atc_task add_task(struct atc_slot x, struct atc_slot y)
 {
     struct atc_task task = {.family = "add", .n_src = 1, .n_dst = 1, .slots = {x, y}};
-    const struct add_params params = {.n = ELEMENTS, .amount = 1};
+    const struct add_params params = {.n = (int64_t)x.bytes / 8, .amount = 1};
     memcpy(task.params, &params, sizeof params);
     return task;
 }
 
-/* output = input + 2 + TURNS, by a loop in the arena. */
+/* The part of an operand that a stream has. */
+static struct atc_slot part(struct atc_slot slot, uint32_t stream)
+{
+    slot.bytes = BYTES / STREAMS;
+    slot.offset += stream * slot.bytes;
+    return slot;
+}
+
+/* output = input + 3 + TURNS, by a loop in the arena and streams beside each other. */
 static struct atc_plan *load(struct atc_arena_pool *shared)
 {
     const int64_t bytes[] = {BYTES};
@@ -117,8 +127,17 @@ static struct atc_plan *load(struct atc_arena_pool *shared)
     struct atc_task loop = {.family = "loop", .n_src = 2, .n_dst = 1, .slots = {{0}, {0}, counter}};
     const struct loop_params params = {.body_tasks = 1, .trip_count = TURNS};
     memcpy(loop.params, &params, sizeof params);
-    const struct atc_task tasks[] = {add_task(input, inner), loop, add_task(inner, inner),
-                                     add_task(inner, output)};
+    enum { SECTION = 3 };
+    struct atc_task tasks[SECTION + 1 + 2 * STREAMS] = {
+        add_task(input, inner), loop, add_task(inner, inner), {.family = "stream_active"}};
+    const struct stream_active_params section = {.body_tasks = 2 * STREAMS};
+    memcpy(tasks[SECTION].params, &section, sizeof section);
+    for (uint32_t stream = 0; stream < STREAMS; stream++) {
+        struct atc_task *own = tasks + SECTION + 1 + 2 * stream;
+        own[0] = add_task(part(inner, stream), part(inner, stream));
+        own[1] = add_task(part(inner, stream), part(output, stream));
+        own[0].stream = own[1].stream = stream;
+    }
     struct atc_refusal refusal = {{0}, 0, false};
     struct atc_plan *plan = atc_plan_load((const uint8_t *)tasks, sizeof tasks, NULL, NULL, &limits,
                                           THREADS, ISA_SCALAR, NULL, &refusal);
@@ -126,6 +145,7 @@ static struct atc_plan *load(struct atc_arena_pool *shared)
         fprintf(stderr, "task %lld: %s\n", (long long)refusal.task, refusal.reason);
         exit(2);
     }
+    plan->tasks[SECTION].parallel = true; /* whether it pays or not */
     if (shared != NULL)
         plan->arenas = shared;
     return plan;
@@ -166,7 +186,7 @@ static bool run(const struct atc_plan *plan, enum way way, int64_t first)
         is_right = status == RUN_FAULT && atomic_load(&at_work.fault.code) == FAULT_INDEX_OUTSIDE &&
                    at_work.fault.value == MAX_VALUE + 1;
     for (int64_t i = 0; status == RUN_DONE && i < ELEMENTS; i++)
-        is_right = is_right && y[i] == first + i + 2 + TURNS;
+        is_right = is_right && y[i] == first + i + 3 + TURNS;
     if (!is_right) {
         fprintf(stderr, "a run of way %d ended with %d, or with a wrong result\n", way, status);
         exit(1);
