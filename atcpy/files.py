@@ -6,7 +6,6 @@ A FIFO, a socket or a device may never begin, or never end: opening it does not 
 from __future__ import annotations
 
 import errno
-import json
 import os
 import stat
 from collections.abc import Iterable, Iterator
@@ -97,6 +96,8 @@ def parse_json(text: str) -> Any:
     """Return the value of a JSON text. Raises ValueError for what is none, is nested too deep, or has an integer of
     thousands of digits; json.JSONDecodeError, which says where, is one.
     """
+    import json  # most packages need none
+
     try:
         return json.loads(text)
     except RecursionError:

@@ -63,7 +63,7 @@ def plan_memory(blocks: Sequence[Block], sections: Sequence[range] = (), *, reus
         return MemoryPlan(unshared, bound, unshared)
     if not blocks:
         return MemoryPlan(0, 0, 0)
-    best = _place_in_order(blocks, sorted(blocks, key=_ORDERS[0])) if sections else _place_in_time(blocks)
+    best = _place_by_stream(blocks, sections) if sections else _place_in_time(blocks)
     if best.size > bound and len(blocks) <= MAX_PAIRWISE:
         best = min(best, _best_order(blocks, bound), key=lambda placement: placement.size)
     for block, offset in zip(blocks, best.offsets, strict=True):
@@ -194,6 +194,31 @@ def _are_unordered(earlier: Block, later: Block) -> bool:
     """Whether a block may be in use in one stream while the later one is already in another."""
     ends, begins = earlier.ends_in, later.begins_in
     return ends is not None and begins is not None and ends[0] == begins[0] and ends[1] != begins[1]
+
+
+def _place_by_stream(blocks: Sequence[Block], sections: Sequence[range]) -> _Placement:
+    """Place the blocks of each stream in one block that is live in all of the section, and these with the others in
+    time; those that a stream begins or ends are live in all of the section, too.
+    """
+    of_streams: dict[tuple[int, int], list[int]] = defaultdict(list)  # numbers of blocks
+    numbers: list[int] = []
+    outer: list[Block] = []
+    for number, block in enumerate(blocks):
+        if block.begins_in is not None and block.begins_in == block.ends_in:
+            of_streams[block.begins_in].append(number)
+            continue
+        first = block.first if block.begins_in is None else sections[block.begins_in[0]].start
+        last = block.last if block.ends_in is None else sections[block.ends_in[0]].stop
+        numbers.append(number)
+        outer.append(Block(block.nbytes, first, last))
+    inner = [_place_in_time([blocks[number] for number in own]) for own in of_streams.values()]
+    for (section, _), placement in zip(of_streams, inner, strict=True):
+        outer.append(Block(placement.size, sections[section].start, sections[section].stop))
+    whole = _place_in_time(outer)
+    offsets = dict(zip(numbers, whole.offsets, strict=False))
+    for own, placement, start in zip(of_streams.values(), inner, whole.offsets[len(numbers) :], strict=True):
+        offsets.update((number, start + offset) for number, offset in zip(own, placement.offsets, strict=True))
+    return _Placement(whole.size, [offsets[number] for number in range(len(blocks))])
 
 
 def _place_in_time(blocks: Sequence[Block]) -> _Placement:

@@ -14,6 +14,7 @@ from atcpy.kernels import _kernels
 from atcpy.kernels.record import HOST_FAMILY, STREAM_ACTIVE, read_order, read_slots
 from atcpy.om.reader import parse_package, read_model
 from atcpy.passes.compile import form_streams
+from atcpy.passes.compile import plan_memory as plan_memory_module
 from atcpy.passes.compile.plan_memory import Block, align, plan_memory
 from tests.models_in_text import package
 
@@ -188,8 +189,12 @@ def concurrent(a: Block, b: Block) -> bool:
     return second.first <= first.last or apart
 
 
+@pytest.mark.parametrize("pairwise", [0, 2048])
 @pytest.mark.parametrize("seed", range(60))
-def test_blocks_that_may_be_in_use_at_the_same_time_are_apart(seed: int) -> None:
+def test_blocks_that_may_be_in_use_at_the_same_time_are_apart(
+    seed: int, pairwise: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plan_memory_module, "MAX_PAIRWISE", pairwise)
     rng = random.Random(seed)
     section = range(10, 40)
     bounds = sorted(rng.sample(range(11, 40), 2))
