@@ -1,8 +1,7 @@
 """The channel between ranks and the process that started them: a file with the work, and a pipe for each rank.
 
 A rank that closes its pipe without a final message has died. Pipes are read in the order in which they are closed, so
-that the rank that died first is known, whichever others MPI stops after it; but not always if they close at nearly the
-same time.
+that the rank that died first is known, whichever others MPI stops after it, unless its last message was still unread.
 """
 
 import json

@@ -4,6 +4,7 @@ import importlib.util
 import math
 import os
 import re
+import select
 import shutil
 import signal
 import subprocess
@@ -13,7 +14,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from selectors import EVENT_READ, DefaultSelector
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -106,25 +106,30 @@ class _Watch:
     failure: RankFailed | None = None
     died: int | None = None  # the first rank that ended without a final message
     _printed: dict[int, bytearray] = field(default_factory=dict)
+    _open: set[int] = field(default_factory=set)
     _deadline: float | None = None
 
     def run(self) -> None:
-        """Read the ranks' messages and what they print."""
+        """Read the ranks' messages and what they print. Events are edge-triggered: so they come in the order in which
+        pipes were written or closed, and of several ranks that have died since, the first one is known.
+        """
         for stream in (self.process.stdout, self.process.stderr):
             assert stream is not None
+            os.set_blocking(stream.fileno(), False)
             self._printed[stream.fileno()] = bytearray()
-        with DefaultSelector() as selector:
-            for fd in (*self.statuses, *self._printed):
-                selector.register(fd, EVENT_READ)
+        self._open = {*self.statuses, *self._printed}
+        with select.epoll() as ready:
+            for fd in self._open:
+                ready.register(fd, select.EPOLLIN | select.EPOLLET)
             started: float | None = None
-            while selector.get_map():
+            while self._open:
                 is_over = self.process.poll() is not None
-                events = selector.select(0 if is_over else _POLL_SECONDS)
+                events = ready.poll(0 if is_over else _POLL_SECONDS)
                 if is_over and not events:
                     break
-                for key, _ in events:
-                    if not self._read(key.fd):
-                        selector.unregister(key.fd)
+                pending = [fd for fd, _ in events]
+                while pending:  # a pipe that had something before it was closed shows its end when it is read again
+                    pending = [fd for fd in pending if self._read(fd)]
                 if started is None and any(status.has_started for status in self.statuses.values()):
                     started = time.monotonic()
                 self._check(started)
@@ -145,8 +150,13 @@ class _Watch:
         return list(self._printed.values())[1].decode("utf-8", "replace")
 
     def _read(self, fd: int) -> bool:
-        """Read what is available; False at the end of the file."""
-        content = os.read(fd, 1 << 16)
+        """Read what is available; return whether there may be more."""
+        try:
+            content = os.read(fd, 1 << 16)
+        except BlockingIOError:
+            return False
+        if not content:
+            self._open.discard(fd)
         status = self.statuses.get(fd)
         if status is None:
             self._printed[fd] += content
