@@ -16,8 +16,9 @@ import pytest
 
 from atcpy.ir import CompiledModel
 from atcpy.om import writer
-from atcpy.om.container import Sign
+from atcpy.om.container import Partition, Sign
 from atcpy.om.reader import parse_package, read_model, read_package
+from atcpy.om.schema.task_pb2 import ModelTaskDef
 from atcpy.om.signature import SigningKey
 from atcpy.ops import all_opdefs
 from atcpy.options import convert_options
@@ -29,6 +30,7 @@ from tests.om.signing_keys import private_key
 ROOT = Path(__file__).parents[2]
 CHECKER = ROOT.parent / "shared/tools/netron_om/netron_om.mjs"
 LISTED = (ROOT / "atcpy/om/schema/netron_unknown.txt").read_text().splitlines()
+STREAM_ACTIVE_TASK = 8  # RT_MODEL_TASK_STREAM_ACTIVE
 KNOWN = {entry["name"] for entry in json.loads((Path(netron.__file__).parent / "om-metadata.json").read_text())}
 
 
@@ -88,6 +90,22 @@ def test_opens_with_collectives_on_a_stream_of_their_own(tmp_path: Path) -> None
     package = read_package(tmp_path / "m.om")
     assert (package.stream_count, package.event_count) == (2, 2)
     assert read_model(package).attrs["hcom_group_names"] == "hccl_world_group"
+
+
+def test_opens_with_branches_on_streams(tmp_path: Path) -> None:
+    compiled = compile_model(model(branches()), convert_options({}))[0]
+    info = ModelTaskDef.FromString(parse_package(writer.to_bytes(compiled)).container.partition(Partition.TASK_INFO))
+    assert [task.type for task in info.task[:2]] == [STREAM_ACTIVE_TASK, 0]
+    assert {task.stream_id for task in info.task} == set(range(8))
+    assert opened(compiled, tmp_path)["graphs"][0]["types"]["StreamActive"] == 1
+
+
+def branches() -> str:
+    """Eight branches that are worth a stream each."""
+    ops = ("Sin", "Cos", "Exp", "Neg", "Tanh", "Abs", "Sqrt", "Sigmoid")
+    nodes = " ".join(f"a{n} = {op}(x) y{n} = Softmax(a{n})" for n, op in enumerate(ops))
+    outputs = ", ".join(f"float[64,64] y{n}" for n in range(len(ops)))
+    return f"g (float[64,64] x) => ({outputs}) {{ {nodes} }}"
 
 
 def test_list_of_types_that_netron_does_not_know_is_exact() -> None:
