@@ -9,14 +9,16 @@ bool atc_ask_stop(struct atc_stop *stop)
     if (atc_is_stopped(stop))
         return true;
     const int64_t now = atc_now_ns();
-    if (now - stop->asked_ns < ASK_NS)
-        return false;
-    stop->asked_ns = now;
     enum atc_stop_reason reason = STOP_NONE;
-    if (stop->deadline_ns != 0 && now >= stop->deadline_ns)
+    if (stop->deadline_ns != 0 && now >= stop->deadline_ns) {
         reason = STOP_TIME_OVER;
-    else if (stop->interrupted != NULL && stop->interrupted())
-        reason = STOP_INTERRUPTED;
+    } else {
+        if (now - stop->asked_ns < ASK_NS)
+            return false;
+        stop->asked_ns = now;
+        if (stop->interrupted != NULL && stop->interrupted())
+            reason = STOP_INTERRUPTED;
+    }
     atomic_store_explicit(&stop->reason, (int)reason, memory_order_relaxed);
     return reason != STOP_NONE;
 }

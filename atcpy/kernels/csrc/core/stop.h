@@ -12,7 +12,7 @@ enum atc_stop_reason { STOP_NONE = 0, STOP_INTERRUPTED = 1, STOP_TIME_OVER = 2 }
 struct atc_stop {
     int (*interrupted)(void); /* whether a signal came, or NULL */
     int64_t deadline_ns;      /* of atc_now_ns, or 0 */
-    int64_t asked_ns;         /* when it was found out last; a run begins with the present time */
+    int64_t asked_ns;         /* when signals were looked for last; a run begins with the present */
     atomic_int reason;        /* enum atc_stop_reason */
 };
 
@@ -22,7 +22,7 @@ static inline bool atc_is_stopped(const struct atc_stop *stop)
 }
 
 /* Whether the run is to end. For the calling thread; it may ask as often as it likes: the clock is
- * read each time, everything else every few milliseconds.
+ * read each time and compared with the deadline, signals are looked for every few milliseconds.
  */
 bool atc_ask_stop(struct atc_stop *stop);
 
