@@ -13,9 +13,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from atcpy.ir import Engine, Region, Task
+from atcpy.ir import Engine, Task
 from atcpy.ir.tensor import Array
 from atcpy.passes.compile.form_streams import task_sections
+from atcpy.passes.compile.task_accesses import task_accesses
 
 
 def assign_streams(tasks: Sequence[Task]) -> tuple[Task, ...]:
@@ -54,22 +55,12 @@ def _dependencies(tasks: Sequence[Task], is_collective: Sequence[bool]) -> list[
 
 
 def _accesses(tasks: Sequence[Task]) -> Array:
-    """A row for each operand in writable memory: task, or the record of its section, memory (-1: arena), first byte,
-    end, whether it is written.
-    """
+    """A row for each access: task, or the record of its section, memory, first byte, end, whether it is written."""
     owners = {number: section.first - 1 for section in task_sections(tasks) for number in section.numbers}
     rows = [
-        (
-            owners.get(number, number),
-            slot.index if slot.region is Region.OUTPUT else -1,
-            slot.offset,
-            slot.offset + slot.nbytes,
-            writes,
-        )
+        (owners.get(number, number), access.memory, access.first, access.end, access.writes)
         for number, task in enumerate(tasks)
-        for slots, writes in ((task.src, False), (task.dst, True))
-        for slot in slots
-        if slot is not None and slot.region in (Region.ARENA, Region.OUTPUT) and slot.nbytes
+        for access in task_accesses(task)
     ]
     return np.array(rows, np.int64).reshape(-1, 5)
 

@@ -23,12 +23,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
 
-from atcpy.ir import Engine, Graph, Region, Task, Value
+from atcpy.ir import Engine, Graph, Task, Value
 from atcpy.kernels import _kernels
 from atcpy.kernels.record import HOST_FAMILY, STREAM_ACTIVE
 from atcpy.kernels.table import pack_params
 from atcpy.ops import KernelCall
 from atcpy.passes.compile.lower import Border, Launch
+from atcpy.passes.compile.task_accesses import task_accesses
 
 MAX_STREAMS = 16  # of a section: more branches share one
 _THREADS = 2  # for which it has to pay
@@ -207,7 +208,13 @@ def racing_sections(tasks: Sequence[Task]) -> set[str]:
     return {
         tasks[section.first - 1].node
         for section in task_sections(tasks)
-        if _kernels.streams_race(list(_operands(tasks[section.first : section.end])))
+        if _kernels.streams_race(
+            [
+                (access.memory, tasks[number].stream, access.first, access.end, access.writes)
+                for number in section.numbers
+                for access in task_accesses(tasks[number])
+            ]
+        )
     }
 
 
@@ -223,12 +230,3 @@ def dissolve_sections(graph: Graph, launches: list[Launch | None], names: Set[st
         for number in section.numbers:
             launch = launches[number]
             launches[number] = None if launch is None else replace(launch, stream=0)
-
-
-def _operands(section: Iterable[Task]) -> Iterator[tuple[int, int, int, int, bool]]:
-    for task in section:
-        for slots, writes in ((task.src, False), (task.dst, True)):
-            for slot in slots:
-                if slot is not None and slot.region in (Region.ARENA, Region.OUTPUT):
-                    memory = 0 if slot.region is Region.ARENA else 1 + slot.index
-                    yield memory, task.stream, slot.offset, slot.offset + slot.nbytes, writes

@@ -14,8 +14,9 @@ from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from atcpy.errors import InternalError
-from atcpy.ir import Engine, Region, Slot, Task
+from atcpy.ir import Engine, Task
 from atcpy.passes.compile.form_streams import task_sections
+from atcpy.passes.compile.task_accesses import task_accesses
 
 # The buffers of a task's operands, sources before results; None where an operand is left out.
 BuffersOfTask = Sequence[Hashable | None]
@@ -87,15 +88,13 @@ class _Bytes:
     readers: list[int] = field(default_factory=list)
 
 
-def _accesses(tasks: Sequence[Task], buffers: Sequence[BuffersOfTask]) -> dict[tuple[Region, int], list[_Access]]:
-    """The accesses to each memory that tasks write, in their order; a task reads before it writes."""
-    found: dict[tuple[Region, int], list[_Access]] = defaultdict(list)
+def _accesses(tasks: Sequence[Task], buffers: Sequence[BuffersOfTask]) -> dict[int, list[_Access]]:
+    """The accesses to each memory that tasks write, in their order."""
+    found: dict[int, list[_Access]] = defaultdict(list)
     for number, (task, owners) in enumerate(zip(tasks, buffers, strict=True)):
-        slots: tuple[Slot | None, ...] = (*task.src, *task.dst)
-        for index, (slot, buffer) in enumerate(zip(slots, owners, strict=True)):
-            if slot is not None and slot.nbytes and slot.region in (Region.ARENA, Region.OUTPUT):
-                end = slot.offset + slot.nbytes
-                found[slot.region, slot.index].append(_Access(number, slot.offset, end, index >= len(task.src), buffer))
+        for access in task_accesses(task):
+            own = _Access(number, access.first, access.end, access.writes, owners[access.operand])
+            found[access.memory].append(own)
     return found
 
 
