@@ -135,11 +135,11 @@ define SITE
 endef
 
 # libstdc++ is loaded with the sanitizer, or no other extension (onnx) could throw.
-asan: $(ASAN)/build.ninja ## kernel tests under AddressSanitizer and UBSan; ASAN_TESTS=tests for all
+asan: build $(ASAN)/build.ninja ## kernel tests under AddressSanitizer and UBSan; ASAN_TESTS=tests for all
 	@$(NINJA) -C $(ASAN) -j $(JOBS) --quiet
 	$(call SITE,$(ASAN))
 	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libstdc++.so.6)" PYTHONMALLOC=malloc ASAN_OPTIONS=$(ASAN_OPTIONS) UBSAN_OPTIONS=print_stacktrace=1 \
-	PYTHONPATH=$(CURDIR)/$(ASAN)/site $(BIN)/pytest -n 2 --dist worksteal -p no:cacheprovider -o pythonpath=$(ASAN)/site -m "not slow" $(ASAN_TESTS)
+	PYTHONPATH=$(CURDIR)/$(ASAN)/site $(BIN)/pytest -n 2 --dist worksteal -p no:cacheprovider -o pythonpath="$(ASAN)/site packaging" -m "not slow" $(ASAN_TESTS)
 
 $(TSAN)/build.ninja: | $(STAMP)
 	$(MESON) setup $(TSAN) --buildtype=debugoptimized -Db_sanitize=thread -Db_lundef=false -Ddriver=threads -Dwerror=true
