@@ -1,4 +1,6 @@
-"""What a collective takes by the α-β-γ model: α seconds to start a message, β to send a byte, γ to add one.
+"""What a collective takes, and what nodes take that run beside it, to decide when it can end.
+
+A collective by the α-β-γ model: α seconds to start a message, β to send a byte, γ to add one.
 
 n bytes on p ranks
 allreduce       ring       2(p-1)·α + 2(p-1)/p·n·β + (p-1)/p·n·γ
@@ -18,8 +20,13 @@ from functools import reduce
 
 import numpy as np
 
+from atcpy.ir import Node
 from atcpy.ir.tensor import Array
+from atcpy.ops import find_opdef
 from atcpy.options import Network
+
+_BYTES_PER_SECOND = 10e9
+_PRODUCTS_PER_SECOND = 25e9
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,3 +72,15 @@ def cheapest(op_type: str, nbytes: int, network: Network) -> Algorithm:
 def least_seconds(ways: Sequence[Algorithm], sizes: Array) -> Array:
     """Seconds for each of the sizes, in bytes, each by the cheapest of the ways."""
     return reduce(np.minimum, (way.start + sizes * way.per_byte for way in ways))
+
+
+def compute_seconds(node: Node) -> float:
+    """What a node takes on a core, by the bytes that it reads and writes and the numbers that it multiplies, as far as
+    its shapes are known.
+    """
+    descs = [value.desc for value in (*node.operands, *node.outputs)]
+    nbytes = sum(desc.nbytes for desc in descs if desc.is_static)
+    opdef = find_opdef(node)
+    if opdef is None or opdef.multiplications is None or not all(desc.is_static for desc in descs):
+        return nbytes / _BYTES_PER_SECOND
+    return nbytes / _BYTES_PER_SECOND + opdef.multiplications(node) / _PRODUCTS_PER_SECOND

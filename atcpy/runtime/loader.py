@@ -118,7 +118,9 @@ def _bind_tasks(
         reason, number = refused.args
         where = Where(file=source, node=f"task {number}" if number >= 0 else "")
         raise PackageCorrupt("P0005", f"the plan is refused: {reason}", where=where) from refused
-    return ExecutionPlan(plan, tasks, segments_of(tasks), package.weights, arena_bytes, inputs, outputs, nodes, world)
+    return ExecutionPlan(
+        plan, tasks, segments_of(tasks, plan.joins()), package.weights, arena_bytes, inputs, outputs, nodes, world
+    )
 
 
 def bind_compiled(compiled: CompiledModel, store: WeightStore, *, threads: int, world: World) -> ExecutionPlan:
@@ -131,7 +133,9 @@ def bind_compiled(compiled: CompiledModel, store: WeightStore, *, threads: int, 
     inputs, outputs = (tuple(map(_compiled_port, ports)) for ports in (compiled.inputs, compiled.outputs))
     plan = _bind(tasks, memory, compiled.memory.arena_bytes, inputs, outputs, threads)
     arena_bytes = compiled.memory.arena_bytes
-    return ExecutionPlan(plan, tasks, segments_of(tasks), memory, arena_bytes, inputs, outputs, lambda: nodes, world)
+    return ExecutionPlan(
+        plan, tasks, segments_of(tasks, plan.joins()), memory, arena_bytes, inputs, outputs, lambda: nodes, world
+    )
 
 
 def _bind(

@@ -6,7 +6,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -17,12 +17,14 @@ from atcpy.ir.region import Region
 from atcpy.ir.shape import StaticShape
 from atcpy.ir.tensor import Array
 from atcpy.kernels import _kernels
-from atcpy.kernels.record import HOST_FAMILY, HostSlot, read_slots
+from atcpy.kernels.record import HOST_FAMILY, HostSlot, read_order, read_slots
 from atcpy.om.task_record import TaskRecord
 from atcpy.runtime.distributed.world import World
 from atcpy.runtime.memory import BufferPool, as_bytes, from_memory, readable, to_memory
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from atcpy.ir import Node
 
 _FAULTS = {
@@ -50,11 +52,16 @@ class PlanPort(NamedTuple):
 
 
 class Segment(NamedTuple):
-    """Tasks [first, last) that run in C without a break, or the one task `first` of the host."""
+    """Tasks [first, last) that run in C without a break, or the one task `first` of the host.
+
+    joins: how many collectives must have ended before it. is_beside: it may run beside the segments behind it.
+    """
 
     first: int
     last: int
     on_host: bool
+    joins: int = 0
+    is_beside: bool = False
 
 
 @dataclass(frozen=True)
@@ -136,14 +143,24 @@ class ExecutionPlan:
             run = self.plan.start([*inputs], [*outputs])
         except MemoryError as error:
             raise ResourceLimit("R0001", f"no memory for {self.arena_bytes} bytes of arena") from error
-        for segment in self.segments:
-            if segment.on_host:
-                start = time.perf_counter_ns()
-                self._run_on_host(self.tasks[segment.first], run, inputs, outputs)
-                if elapsed is not None:
-                    elapsed[segment.first] = time.perf_counter_ns() - start
-            else:
-                self._run_in_c(segment, run, elapsed)
+        begun: list[Future[None]] = []
+        ended = 0
+        try:
+            for segment in self.segments:
+                while ended < segment.joins:
+                    begun[ended].result()
+                    ended += 1
+                if segment.is_beside:
+                    begun.append(self.world.start(partial(self._run_on_host, segment, run, inputs, outputs, elapsed)))
+                elif segment.on_host:
+                    self._run_on_host(segment, run, inputs, outputs, elapsed)
+                else:
+                    self._run_in_c(segment, run, elapsed)
+        finally:  # nobody may get the memory while a collective uses it
+            for collective in begun:
+                collective.exception()
+        for collective in begun[ended:]:
+            collective.result()
 
     def iterate(
         self,
@@ -176,8 +193,19 @@ class ExecutionPlan:
         return ModelInvalid("D0001", what, where=node, hint=_HINTS.get(code, ""))
 
     def _run_on_host(
-        self, task: TaskRecord, run: _kernels.Run, inputs: Sequence[Array], outputs: Sequence[Array]
+        self,
+        segment: Segment,
+        run: _kernels.Run,
+        inputs: Sequence[Array],
+        outputs: Sequence[Array],
+        elapsed: Array | None,
     ) -> None:
+        start = time.perf_counter_ns()
+        self._run_node(self.tasks[segment.first], run, inputs, outputs)
+        if elapsed is not None:
+            elapsed[segment.first] = time.perf_counter_ns() - start
+
+    def _run_node(self, task: TaskRecord, run: _kernels.Run, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
         # What only nodes of the host and collectives need: the records of all operators.
         from atcpy.ir import Engine
         from atcpy.runtime.distributed.run_collective import run_collective
@@ -217,19 +245,19 @@ class ExecutionPlan:
                 raw[:] = packed
 
 
-def segments_of(tasks: Sequence[TaskRecord]) -> tuple[Segment, ...]:
-    """Group tasks by where they run."""
-    kernels = [task.kernel for task in tasks]
+def segments_of(tasks: Sequence[TaskRecord], joins: Sequence[int] = ()) -> tuple[Segment, ...]:
+    """Group tasks by where they run. `joins` are those of a plan in which collectives run beside other tasks."""
     segments: list[Segment] = []
-    first = 0
-    for index, kernel in enumerate(kernels):
-        if kernel == HOST_FAMILY:
-            if first < index:
-                segments.append(Segment(first, index, on_host=False))
-            segments.append(Segment(index, index + 1, on_host=True))
-            first = index + 1
-    if first < len(kernels):
-        segments.append(Segment(first, len(kernels), on_host=False))
+    for number, task in enumerate(tasks):
+        ended = joins[number] if joins else 0
+        last = segments[-1] if segments else None
+        if task.kernel == HOST_FAMILY:
+            is_beside = len(joins) > 0 and read_order(task.record)[0] > 0
+            segments.append(Segment(number, number + 1, on_host=True, joins=ended, is_beside=is_beside))
+        elif last is not None and not last.on_host and last.joins == ended:
+            segments[-1] = last._replace(last=number + 1)
+        else:
+            segments.append(Segment(number, number + 1, on_host=False, joins=ended))
     return tuple(segments)
 
 

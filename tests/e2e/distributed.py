@@ -23,7 +23,8 @@ MODEL = """g (float[4] x, int64[1] i) => (float[1] y, float[4] m) {
     a = Exp(x)
     s = HcomAllReduce<reduction = "sum">(a)
     y = Gather<axis = 0>(s, i)
-    b = Sin(x)
+    b0 = Sin(x)
+    b = Add(b0, y)
     m = HcomAllReduce<reduction = "mean">(b)
 }"""
 GROUPED = """g (float[4] x) => (float[4] a, float[4] b, float[4] c, float[8] d, float[2] e) {

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from atcpy.ir import Graph, MemoryPlan, Region, Slot, Value, Weight
+from atcpy.ir import Engine, Graph, MemoryPlan, Region, Slot, Value, Weight
 from atcpy.options import CompileOptions
 from atcpy.passes.compile.form_streams import Section, launch_sections
 from atcpy.passes.compile.lower import Launch, overwritten
@@ -47,8 +47,15 @@ class BufferAssignment:
     """The buffer of each value; a view has the buffer of the value that it views."""
 
     def __init__(
-        self, graph: Graph, launches: Sequence[Launch], weights: dict[Value, Weight], roots: dict[Value, Value]
+        self,
+        graph: Graph,
+        launches: Sequence[Launch],
+        weights: dict[Value, Weight],
+        roots: dict[Value, Value],
+        *,
+        overlaps: bool = False,
     ) -> None:
+        """`overlaps`: collectives run beside the launches behind them."""
         self._roots = roots
         self._buffers: dict[Value, Buffer] = {}
         for index, value in enumerate(graph.outputs):
@@ -60,7 +67,7 @@ class BufferAssignment:
         self._arena: list[tuple[Buffer, Block]] = []
         self._is_numbered = False  # blocks are placed when their sizes are known; until then operands have numbers
         self._numbers: dict[int, int] = {}  # of blocks, by identity
-        self._assign(launches)
+        self._assign(launches, self._waits(launches) if overlaps else {})
 
     def _root(self, value: Value) -> Value:
         return self._roots.get(value, value)
@@ -162,9 +169,9 @@ class BufferAssignment:
         index = buffer.index if buffer.block is None else self._numbers.get(id(buffer.block), 0)
         return Slot(buffer.region, start + offset, desc.nbytes, desc, index)
 
-    def _assign(self, launches: Sequence[Launch]) -> None:
+    def _assign(self, launches: Sequence[Launch], waits: Mapping[int, int]) -> None:
         """Assign buffers to what launches write. A value lives from the first launch that writes it to the last that
-        uses it or a view of it.
+        uses it or a view of it. `waits` maps launches that do not end before the next one to that which waits for them.
         """
         last_use: dict[Value, int] = {}
         for number, launch in enumerate(launches):
@@ -187,6 +194,35 @@ class BufferAssignment:
                 buffer.block.last = max(buffer.block.last, last_use[root])
                 self._buffers[root] = buffer
                 buffer.values.append((number, root))
+            if number in waits:
+                self._use_until(waits[number], launch, last_use)
+
+    def _use_until(self, end: int, launch: Launch, last_use: dict[Value, int]) -> None:
+        """Let the operands of a launch live until launch `end`."""
+        for value in (*launch.call.src, *launch.call.dst):
+            root = None if value is None else self._root(value)
+            buffer = None if root is None else self._buffers.get(root)
+            if root is not None and buffer is not None and buffer.block is not None:
+                last_use[root] = max(last_use[root], end)
+                buffer.block.last = max(buffer.block.last, end)
+
+    def _waits(self, launches: Sequence[Launch]) -> dict[int, int]:
+        """Map each collective to the launch that waits for it: the first that reads its result, or that of a later one,
+        since collectives run in order; the last launch if there is none.
+        """
+        first_use: dict[Value, int] = {}
+        for number, launch in enumerate(launches):
+            if launch.node.engine is not Engine.HCCL:
+                for value in launch.call.src:
+                    if value is not None:
+                        first_use.setdefault(self._root(value), number)
+        waits: dict[int, int] = {}
+        waiting = len(launches) - 1
+        for number, launch in reversed(list(enumerate(launches))):
+            if launch.node.engine is Engine.HCCL:
+                users = (first_use.get(self._root(value), waiting) for value in launch.call.dst)
+                waiting = waits[number] = min(waiting, *users)
+        return waits
 
     def _used_by_several(self, launches: Sequence[Launch]) -> Iterator[tuple[Value, int]]:
         """Yield values that several streams of a section read, in whatever order, and the section's end."""

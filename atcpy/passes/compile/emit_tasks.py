@@ -37,6 +37,7 @@ from atcpy.passes.compile.buffer_assignment import Buffer, BufferAssignment, Low
 from atcpy.passes.compile.flatten import FlatGraph, flatten
 from atcpy.passes.compile.form_streams import dissolve_sections, form_streams, racing_sections
 from atcpy.passes.compile.lower import Border, Launch
+from atcpy.passes.compile.order_collectives import order_collectives
 from atcpy.passes.compile.verify_schedule import verify_schedule
 from atcpy.passes.pass_manager import PassManager
 from atcpy.passes.phase import Phase
@@ -63,14 +64,18 @@ def emit(graph: Graph, identity: Identity, manager: PassManager, layout: WeightL
     """
     flat, compile_options = flatten(graph), manager.options.compile
     weights = layout.add(_constants(graph))
-    launches = flat.launches if compile_options.single_stream else form_streams(flat.launches, flat.roots)
-    buffers, lowered = _assign_buffers(graph, launches, weights, flat.roots, manager)
+    overlaps = not compile_options.single_stream
+    launches: Sequence[Launch] = flat.launches
+    if overlaps:
+        network = manager.options.prepare.allreduce.network
+        launches = form_streams(order_collectives(launches, flat.roots, network), flat.roots)
+    buffers, lowered = _assign_buffers(graph, launches, weights, flat.roots, manager, overlaps=overlaps)
     memory = buffers.plan(lowered, reuse=compile_options.reuse_memory)
     listed = _tasks(graph, lowered, buffers)
     if racing := racing_sections(listed):  # passes that let values share memory know one order of launches only
         dissolve_sections(graph, lowered, racing)
         listed = _tasks(graph, lowered, buffers)
-    tasks = assign_streams(listed)
+    tasks = assign_streams(listed) if overlaps else tuple(listed)
     if manager.options.verify_ir or ALWAYS_VERIFY:
         verify_schedule(tasks, [_buffers_of(launch, buffers) for launch, _ in _with_owners(lowered)])
     _count_fused_copies(graph, tasks)
@@ -155,9 +160,11 @@ def _assign_buffers(
     weights: dict[Value, Weight],
     roots: dict[Value, Value],
     manager: PassManager,
+    *,
+    overlaps: bool = False,
 ) -> tuple[BufferAssignment, list[Launch | None]]:
     """The buffers of all values after the passes of the stage, and the launches that these left."""
-    buffers = BufferAssignment(graph, launches, weights, roots)
+    buffers = BufferAssignment(graph, launches, weights, roots, overlaps=overlaps)
     lowered = LoweredGraph([*launches], buffers, manager.options.compile)
     manager.run(graph, *Phase.of(Stage.COMPILE), argument=lowered)
     return buffers, lowered.launches

@@ -28,6 +28,7 @@ from atcpy.kernels import _kernels
 from atcpy.kernels.record import HOST_FAMILY, STREAM_ACTIVE
 from atcpy.kernels.table import pack_params
 from atcpy.ops import KernelCall
+from atcpy.passes.compile.launch_steps import Step, connect_steps, launches_by_node
 from atcpy.passes.compile.lower import Border, Launch
 from atcpy.passes.compile.task_accesses import task_accesses
 
@@ -36,31 +37,17 @@ _THREADS = 2  # for which it has to pay
 _NODE = "StreamActive"
 
 
-@dataclass(eq=False, slots=True)
-class _Step:
-    """The launches of a node, which stay together. `users` are later steps that read what it writes."""
-
-    launches: list[Launch]
-    users: list[int]
-    operands: list[int]
-
-
 def form_streams(launches: Sequence[Launch], roots: Mapping[Value, Value]) -> list[Launch]:
     """Return the launches of a graph with sections: that of a new node StreamActive, those of the streams, and a border
     at the end. `roots` maps values to those whose memory they have.
     """
     formed: list[Launch] = []
-    for on_host, part in groupby(_steps(launches), _is_barrier):
+    for on_host, part in groupby(launches_by_node(launches), _is_barrier):
         if on_host:
             formed += (launch for step in part for launch in step)
         else:
             formed += _form_part(list(part), roots)
     return formed
-
-
-def _steps(launches: Sequence[Launch]) -> Iterator[list[Launch]]:
-    for _, group in groupby(launches, key=lambda launch: launch.node):
-        yield list(group)
 
 
 def _is_barrier(step: Sequence[Launch]) -> bool:
@@ -69,7 +56,7 @@ def _is_barrier(step: Sequence[Launch]) -> bool:
 
 def _form_part(part: Sequence[list[Launch]], roots: Mapping[Value, Value]) -> Iterator[Launch]:
     """Yield launches none of which the host runs, with sections."""
-    steps = _connect(part, roots)
+    steps = connect_steps(part, roots)
     points = [-1, *_points(steps), len(steps)]
     for before, point in pairwise(points):
         branches = _branches(steps, before + 1, point) if point - before > 2 else []
@@ -82,20 +69,7 @@ def _form_part(part: Sequence[list[Launch]], roots: Mapping[Value, Value]) -> It
             yield from steps[point].launches
 
 
-def _connect(part: Sequence[list[Launch]], roots: Mapping[Value, Value]) -> list[_Step]:
-    steps = [_Step(launches, [], []) for launches in part]
-    writers: dict[Value, int] = {}
-    for number, step in enumerate(steps):
-        values = (*(v for launch in step.launches for v in (*launch.call.src, *launch.call.dst) if v is not None),)
-        found = {writers.get(roots.get(value, value), number) for value in values} - {number}
-        step.operands = sorted(found)
-        for operand in step.operands:
-            steps[operand].users.append(number)
-        writers.update((roots.get(v, v), number) for launch in step.launches for v in launch.call.dst)
-    return steps
-
-
-def _points(steps: Sequence[_Step]) -> list[int]:
+def _points(steps: Sequence[Step]) -> list[int]:
     """The steps that depend on all earlier ones and on which all later ones depend."""
     numbered = list(enumerate(steps))
     last = _connected_to_all((number, step.operands) for number, step in numbered)
@@ -115,7 +89,7 @@ def _connected_to_all(steps: Iterable[tuple[int, Sequence[int]]]) -> set[int]:
     return found
 
 
-def _branches(steps: Sequence[_Step], first: int, end: int) -> list[list[_Step]]:
+def _branches(steps: Sequence[Step], first: int, end: int) -> list[list[Step]]:
     """The steps of a range that no value connects within it, branch by branch."""
     leader = list(range(first, end))
 
@@ -129,13 +103,13 @@ def _branches(steps: Sequence[_Step], first: int, end: int) -> list[list[_Step]]
         for operand in steps[number].operands:
             if operand >= first:
                 leader[find(number) - first] = find(operand)
-    branches: dict[int, list[_Step]] = defaultdict(list)
+    branches: dict[int, list[Step]] = defaultdict(list)
     for number in range(first, end):
         branches[find(number)].append(steps[number])
     return list(branches.values())
 
 
-def _streams(branches: Sequence[Sequence[_Step]]) -> list[list[Launch]] | None:
+def _streams(branches: Sequence[Sequence[Step]]) -> list[list[Launch]] | None:
     """The launches of branches by stream, if streams pay."""
     costs = [[_cost(launch) for step in branch for launch in step.launches] for branch in branches]
     streams: list[list[int]] = [[] for _ in range(min(len(branches), MAX_STREAMS))]

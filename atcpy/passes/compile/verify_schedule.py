@@ -40,7 +40,7 @@ class _Order:
 
     def __init__(self, tasks: Sequence[Task]) -> None:
         self._streams = [task.stream for task in tasks]
-        self._is_collective = [task.engine is Engine.HCCL for task in tasks]
+        self._is_collective = [task.engine is Engine.HCCL and task.stream > 0 for task in tasks]
         self._owner = list(range(len(tasks)))  # of tasks in a section: its record, which waits and records for them
         for section in task_sections(tasks):
             for number in section.numbers:

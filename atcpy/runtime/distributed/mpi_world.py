@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,9 +17,10 @@ from atcpy.errors import ResourceLimit, UsageError
 from atcpy.ir import Node
 from atcpy.ir.tensor import Array
 from atcpy.ops.collectives import WORLD
+from atcpy.runtime.distributed.collective_thread import CollectiveThread, run_at_once
 from atcpy.runtime.distributed.failures import no_mpi
 from atcpy.runtime.distributed.groups import unknown_group
-from atcpy.runtime.distributed.reductions import chunks, sum_type
+from atcpy.runtime.distributed.reductions import CHUNK_BYTES, chunks, sum_type
 
 try:
     with warnings.catch_warnings():
@@ -30,6 +33,8 @@ _OPS = {"sum": MPI.SUM, "prod": MPI.PROD, "max": MPI.MAX, "min": MPI.MIN}
 _MAX_BYTES = 1 << 30  # per call: counts have 31 bits
 _POLL_SECONDS = 0.5
 _PAUSE_SECONDS = 0.002
+_PAUSE_BESIDE_SECONDS = 20e-6
+_BYTES_BESIDE = 32 << 20  # per call beside kernels
 
 
 def check_size(ranks: int) -> None:
@@ -49,7 +54,9 @@ def meet(seconds: float) -> None:
 class MpiWorld:
     """All ranks that mpiexec started. `groups` has the members of each group, and must be the same on every rank.
 
-    A rank that waits for others more than `seconds` calls `on_stall`, which ends the process.
+    A rank that waits for others more than `seconds` calls `on_stall`, which ends the process. Collectives run beside
+    kernels where `overlaps` says so, on every rank alike; by default where they wait for a network, or leave cores
+    idle: on several hosts, or with two cores a rank.
     """
 
     def __init__(
@@ -57,6 +64,8 @@ class MpiWorld:
         groups: Mapping[str, Sequence[int]],
         seconds: float,
         on_stall: Callable[[ResourceLimit], object],
+        *,
+        overlaps: bool | None = None,
     ) -> None:
         world = MPI.COMM_WORLD
         self.rank: int = world.rank
@@ -64,12 +73,26 @@ class MpiWorld:
         self._seconds = seconds
         self._on_stall = on_stall
         self._since: tuple[str, float] | None = None
+        self._thread = CollectiveThread()
         threading.Thread(target=self._watch, name="watchdog", daemon=True).start()
         self._comms: dict[str, Any] = {WORLD: world}
         self._since = ("groups", time.monotonic())
         for name in sorted(groups.keys() - {WORLD}):  # making one is collective itself
             self._comms[name] = world.Create(world.group.Incl(list(groups[name])))
+        self._overlaps = self._has_idle_cores() if overlaps is None else overlaps
         self._since = None
+
+    def _has_idle_cores(self) -> bool:
+        """Whether cores idle while a rank waits for others; the same on every rank."""
+        world = self._comms[WORLD]
+        host = world.Split_type(MPI.COMM_TYPE_SHARED)
+        idles = host.size < world.size or 2 * host.size <= len(os.sched_getaffinity(0))
+        host.Free()
+        return bool(world.allreduce(idles, MPI.LAND))
+
+    def start(self, collective: Callable[[], None]) -> Future[None]:
+        """Run a collective behind those that were started before: beside what the rank computes, or at once."""
+        return self._thread.start(collective) if self._overlaps else run_at_once(collective)
 
     def size(self, group: str) -> int:
         """The number of ranks in a group."""
@@ -106,13 +129,13 @@ class MpiWorld:
         return [int(each) for each in found]
 
     def all_reduce(self, array: Array, reduction: str, group: str) -> None:
-        """In place, in parts of 1 MB: those stay in the cache."""
+        """In place, in parts that stay in the cache; beside kernels in larger ones: it sleeps some times in each."""
         comm, op = self._comm(group), _OPS[reduction]
         flat = array.reshape(-1)
         kind = sum_type(flat)
-        for part in chunks(flat.size, kind.itemsize):
+        for part in chunks(flat.size, kind.itemsize, _BYTES_BESIDE if self._thread.is_current() else CHUNK_BYTES):
             piece = flat[part].astype(kind, copy=False)
-            comm.Allreduce(MPI.IN_PLACE, piece, op)
+            self._call(comm, "Allreduce", MPI.IN_PLACE, piece, op)
             if kind != flat.dtype:
                 flat[part] = piece
 
@@ -123,7 +146,7 @@ class MpiWorld:
         for part in chunks(flat.size, 1, _MAX_BYTES // comm.size):
             piece = rows[:, part]
             found = piece if piece.flags.c_contiguous else np.empty(piece.shape, np.uint8)
-            comm.Allgather(flat[part], found)
+            self._call(comm, "Allgather", flat[part], found)
             if found is not piece:
                 piece[...] = found
 
@@ -131,7 +154,7 @@ class MpiWorld:
         """The array of one rank."""
         flat = _bytes(array)
         for part in chunks(flat.size, 1, _MAX_BYTES):
-            self._comm(group).Bcast(flat[part], root)
+            self._call(self._comm(group), "Bcast", flat[part], root)
 
     def reduce_scatter(self, array: Array, part: Array, reduction: str, group: str) -> None:
         """This rank's part of the reduction."""
@@ -140,8 +163,17 @@ class MpiWorld:
         kind = sum_type(own)
         for span in chunks(own.size, kind.itemsize * comm.size, _MAX_BYTES):
             reduced = np.empty(span.stop - span.start, kind)
-            comm.Reduce_scatter_block(np.ascontiguousarray(rows[:, span], kind), reduced, op)
+            self._call(comm, "Reduce_scatter_block", np.ascontiguousarray(rows[:, span], kind), reduced, op)
             own[span] = reduced
+
+    def _call(self, comm: Any, name: str, *operands: object) -> None:
+        """Run a collective of MPI. Beside kernels it sleeps where MPI has to wait, which else takes a core for it."""
+        if not self._thread.is_current():
+            getattr(comm, name)(*operands)
+            return
+        request = getattr(comm, f"I{name.lower()}")(*operands)
+        while not request.Test():
+            time.sleep(_PAUSE_BESIDE_SECONDS)
 
     def _comm(self, group: str) -> Any:
         if group not in self._comms:

@@ -16,6 +16,7 @@ from atcpy.errors import ModelInvalid, ResourceLimit
 from atcpy.ir import Node
 from atcpy.ir.tensor import Array
 from atcpy.ops.collectives import WORLD
+from atcpy.runtime.distributed.collective_thread import CollectiveThread
 from atcpy.runtime.distributed.failures import RankFailed
 from atcpy.runtime.distributed.groups import NO_GROUPS, unknown_group
 from atcpy.runtime.distributed.reductions import chunks, fold
@@ -97,11 +98,12 @@ class _Shared:
 class SimulatedWorld:
     """The world as one of the threads sees it."""
 
-    def __init__(self, shared: _Shared, rank: int) -> None:
+    def __init__(self, shared: _Shared, rank: int, thread: CollectiveThread) -> None:
         self.rank = rank
         self.ranks = shared.ranks
         self._shared = shared
         self._node: Node | None = None
+        self.start = thread.start
 
     def size(self, group: str) -> int:
         """The number of ranks in a group."""
@@ -208,7 +210,8 @@ def run_simulated(
 
     def run_rank(rank: int) -> None:
         try:
-            results[rank] = work(SimulatedWorld(shared, rank))
+            with CollectiveThread() as thread:
+                results[rank] = work(SimulatedWorld(shared, rank, thread))
         except _OtherFailed:
             pass
         except BaseException as error:  # noqa: BLE001  the caller raises whatever ended a rank

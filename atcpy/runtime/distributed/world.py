@@ -6,6 +6,9 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from concurrent.futures import Future
+
     from atcpy.ir import Node
     from atcpy.ir.tensor import Array
 
@@ -34,6 +37,9 @@ class World(Protocol):
 
     def during(self, node: Node) -> AbstractContextManager[object]:
         """Note which node this rank runs, for the errors of a rank that waits too long."""
+
+    def start(self, collective: Callable[[], None]) -> Future[None]:
+        """Run a collective behind those that were started before: beside what the rank computes, or at once."""
 
     def exchange(self, number: int) -> list[int]:
         """Gather one 64-bit number of each rank, in the order of the ranks."""
@@ -72,6 +78,12 @@ class SingleRank:
     def during(self, node: Node) -> AbstractContextManager[object]:
         """Do nothing: nobody waits."""
         return nullcontext()
+
+    def start(self, collective: Callable[[], None]) -> Future[None]:
+        """Run it at once: it waits for nobody."""
+        from atcpy.runtime.distributed.collective_thread import run_at_once
+
+        return run_at_once(collective)
 
     def exchange(self, number: int) -> list[int]:
         """Return the number."""

@@ -284,6 +284,24 @@ static PyObject *plan_rows(PyObject *object, PyObject *unused)
     return rows;
 }
 
+static PyObject *plan_joins(PyObject *object, PyObject *unused)
+{
+    (void)unused;
+    const struct atc_plan *plan = loaded_plan(object);
+    if (plan == NULL)
+        return NULL;
+    const int64_t n = plan->joins == NULL ? 0 : plan->n_tasks;
+    PyObject *joins = PyList_New(n);
+    for (int64_t i = 0; joins != NULL && i < n; i++) {
+        PyObject *ended = PyLong_FromLongLong(plan->joins[i]);
+        if (ended == NULL)
+            Py_CLEAR(joins);
+        else
+            PyList_SET_ITEM(joins, i, ended);
+    }
+    return joins;
+}
+
 /* --- SymbolicPlan ------------------------------------------------------------------------------
  */
 
@@ -993,6 +1011,8 @@ static PyMethodDef plan_methods[] = {
     {"scratch_bytes", plan_scratch_bytes, METH_NOARGS,
      "What kernels need of each thread, beside the arena, on this CPU."},
     {"run_bytes", plan_run_bytes, METH_NOARGS, "The arena, and the scratch of all threads."},
+    {"joins", plan_joins, METH_NOARGS,
+     "Before each task, how many collectives must have ended; empty if there are none."},
     {"start", plan_start, METH_VARARGS, "Binds input and output buffers for one run."},
     {NULL, NULL, 0, NULL},
 };

@@ -1,4 +1,6 @@
 #include "core/plan.h"
+
+#include "core/collectives.h"
 #include "core/control.h"
 #include "core/cpu.h"
 #include "core/streams.h"
@@ -84,7 +86,7 @@ static bool all_zero(const void *bytes, size_t n)
     return n == 0 || (at[0] == 0 && memcmp(at, at + 1, n - 1) == 0);
 }
 
-static bool overlap(const struct atc_slot *a, const struct atc_slot *b)
+bool atc_slots_overlap(const struct atc_slot *a, const struct atc_slot *b)
 {
     return a->region == b->region && a->index == b->index && a->bytes > 0 && b->bytes > 0 &&
            a->offset < b->offset + b->bytes && b->offset < a->offset + a->bytes;
@@ -99,11 +101,11 @@ static bool overlaps_ok(const struct atc_task *task, uint32_t inplace, const int
             const bool allowed = d == 0 && (inplace >> s & 1) != 0 &&
                                  dst[0].offset == task->slots[s].offset &&
                                  extents[s] == extents[task->n_src];
-            if (overlap(dst + d, task->slots + s) && !allowed)
+            if (atc_slots_overlap(dst + d, task->slots + s) && !allowed)
                 return false;
         }
         for (int e = 0; e < d; e++)
-            if (overlap(dst + d, dst + e))
+            if (atc_slots_overlap(dst + d, dst + e))
                 return false;
     }
     return true;
@@ -459,7 +461,7 @@ struct atc_plan *atc_plan_load(const uint8_t *records, size_t bytes, const uint8
             return NULL;
         }
     }
-    if (regions_ok(plan, refusal))
+    if (regions_ok(plan, refusal) && atc_find_joins(plan, refusal))
         return plan;
     atc_plan_free(plan);
     return NULL;
@@ -504,6 +506,7 @@ void atc_plan_free(struct atc_plan *plan)
     atc_arena_pool_free(&plan->own_arenas);
     free(plan->tasks);
     free(plan->stream_ends);
+    free(plan->joins);
     free(plan->records);
     free(plan->is_cleared);
     free(plan);

@@ -32,6 +32,8 @@ struct atc_bound_task {
 struct atc_plan {
     int64_t n_tasks;
     struct atc_bound_task *tasks;
+    int64_t
+        *joins; /* before each task, how many collectives must have ended; NULL: there are none */
     int64_t *stream_ends; /* behind a section's record: where each of its streams ends, `items` */
     struct atc_task *records; /* an aligned copy: kernels read their arguments from it */
     const uint8_t *weights;
@@ -51,6 +53,9 @@ struct atc_refusal {
     int64_t task;
     bool out_of_memory;
 };
+
+/* Whether two operands have a byte in common. */
+bool atc_slots_overlap(const struct atc_slot *a, const struct atc_slot *b);
 
 /* Fill in the refusal; both return false. */
 __attribute__((format(printf, 3, 4))) bool atc_refuse(struct atc_refusal *refusal, int64_t task,

@@ -17,11 +17,11 @@ from dataclasses import replace
 from atcpy.ir import DType, Graph, Node, PassRecord, Reject, Rewriter, Value
 from atcpy.ir.decisions import ALLREDUCE_FUSION, AllReducePlan, matched_nodes
 from atcpy.ir.order import sort_nodes
-from atcpy.ops import find_opdef
 from atcpy.ops.collectives import WORLD
 from atcpy.ops.core.reference import MAX_DATA_ELEMENTS
 from atcpy.options import AllReduceSplit, Network, PrepareOptions
 from atcpy.passes.base import graph_pass
+from atcpy.passes.collective_costs import compute_seconds
 from atcpy.passes.folding import Finisher
 from atcpy.passes.phase import Phase
 from atcpy.passes.prepare.collectives.gradient_segments import (
@@ -34,10 +34,6 @@ from atcpy.passes.prepare.collectives.gradient_segments import (
 )
 
 _FUSED = frozenset({"sum", "mean"})
-# What comes before a gradient, for the model of costs.
-_BYTES_PER_SECOND = 10e9
-_PRODUCTS_PER_SECOND = 25e9
-
 _BLOCK = 64  # few enough for SplitNotaskPass to look at all who use one
 
 
@@ -106,8 +102,8 @@ def _members(graph: Graph, nodes: Sequence[Node]) -> list[Member]:
 
 
 def _ready_times(graph: Graph, nodes: Sequence[Node]) -> dict[Node, float]:
-    """When each gradient is there, by the bytes that all that gradients need before it reads and writes, and what it
-    multiplies. What else the graph computes can wait.
+    """When each gradient is there, by what all that gradients need before it takes. What else the graph computes can
+    wait.
     """
     members = set(nodes)
     needed = set(nodes)
@@ -120,18 +116,8 @@ def _ready_times(graph: Graph, nodes: Sequence[Node]) -> dict[Node, float]:
         if node in members:
             times[node] = clock
         elif node in needed and not node.is_source:
-            values = (*node.operands, *node.outputs)
-            clock += sum(value.desc.nbytes for value in values if value.desc.is_static) / _BYTES_PER_SECOND
-            clock += _products(node) / _PRODUCTS_PER_SECOND
+            clock += compute_seconds(node)
     return times
-
-
-def _products(node: Node) -> int:
-    """How often a cube op multiplies two numbers, if its shapes are known."""
-    if not all(value.desc.is_static for value in (*node.operands, *node.outputs)):
-        return 0
-    opdef = find_opdef(node)
-    return 0 if opdef is None or opdef.multiplications is None else opdef.multiplications(node)
 
 
 def _waits(graph: Graph, nodes: Sequence[Node]) -> Mapping[int, frozenset[int]]:
