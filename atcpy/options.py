@@ -126,13 +126,15 @@ class SplitBy(Enum):
 @dataclass(frozen=True, slots=True)
 class Network:
     """What the model of costs of collectives calculates with: seconds to start a message (`alpha`), to send a byte
-    (`beta`) and to add one (`gamma`), between so many ranks. The defaults: mpich on two cores of one machine.
+    (`beta`) and to add one (`gamma`), between so many ranks, and how many numbers a rank multiplies in a second
+    (`speed`). The defaults: mpich on two fast cores of one machine.
     """
 
     alpha: float = 16e-6
     beta: float = 3e-10
     gamma: float = 1e-10
     ranks: int = 2
+    speed: float = 100e9
 
     def between(self, ranks: int) -> "Network":
         """The same between so many ranks; 0 is nobody knows."""
@@ -980,8 +982,10 @@ def _read_network(option: str, value: object) -> Network:
             fields[name] = read_int(option, number, 1, _MAX_RANKS)
         elif name in ("alpha", "beta", "gamma"):
             fields[name] = read_float(option, number, 0, 1e3)
+        elif name == "speed":
+            fields[name] = read_float(option, number, 1, 1e18)
         else:
-            raise _expected(option, name, "alpha, beta, gamma or ranks", "as alpha=16e-6,beta=3e-10,ranks=8")
+            raise _expected(option, name, "alpha, beta, gamma, ranks or speed", "as alpha=16e-6,beta=3e-10,ranks=8")
     return Network(**fields)
 
 
@@ -1073,7 +1077,8 @@ _TABLE = (
         "allreduce_cost",
         _read_network,
         Network(),
-        'for auto: seconds to start a message, send a byte, add one, "alpha=16e-6,beta=3e-10,gamma=1e-10,ranks=2"',
+        "for auto and the order of tasks: seconds to start a message, send a byte, add one; multiplications a second: "
+        '"alpha=16e-6,beta=3e-10,gamma=1e-10,ranks=2,speed=100e9"',
         _network_text,
     ),
     Option(

@@ -367,6 +367,7 @@ def test_input_shape_is_read_or_refused(text: str) -> None:
         ("allreduce_cost", "alpha", "E10014"),
         ("allreduce_cost", "beta=-1", "E10013"),
         ("allreduce_cost", {"ranks": 0}, "E10013"),
+        ("allreduce_cost", "speed=0", "E10013"),
     ],
 )
 def test_wrong_value_is_refused_with_atcs_code(name: str, value: object, code: str) -> None:

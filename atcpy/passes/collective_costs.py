@@ -25,8 +25,7 @@ from atcpy.ir.tensor import Array
 from atcpy.ops import find_opdef
 from atcpy.options import Network
 
-_BYTES_PER_SECOND = 10e9
-_PRODUCTS_PER_SECOND = 25e9
+_BYTES_PER_SECOND = 20e9
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +73,8 @@ def least_seconds(ways: Sequence[Algorithm], sizes: Array) -> Array:
     return reduce(np.minimum, (way.start + sizes * way.per_byte for way in ways))
 
 
-def compute_seconds(node: Node) -> float:
-    """What a node takes on a core, by the bytes that it reads and writes and the numbers that it multiplies, as far as
+def compute_seconds(node: Node, network: Network) -> float:
+    """What a node takes on a rank, by the bytes that it reads and writes and the numbers that it multiplies, as far as
     its shapes are known.
     """
     descs = [value.desc for value in (*node.operands, *node.outputs)]
@@ -83,4 +82,4 @@ def compute_seconds(node: Node) -> float:
     opdef = find_opdef(node)
     if opdef is None or opdef.multiplications is None or not all(desc.is_static for desc in descs):
         return nbytes / _BYTES_PER_SECOND
-    return nbytes / _BYTES_PER_SECOND + opdef.multiplications(node) / _PRODUCTS_PER_SECOND
+    return nbytes / _BYTES_PER_SECOND + opdef.multiplications(node) / network.speed

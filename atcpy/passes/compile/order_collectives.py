@@ -26,10 +26,6 @@ from atcpy.passes.collective_costs import cheapest, compute_seconds
 from atcpy.passes.compile.launch_steps import Step, connect_steps, launches_by_node
 from atcpy.passes.compile.lower import Launch
 
-# A core may be so much faster than the model of costs says: what comes later than it could hides no less, what comes
-# too early waits.
-_FASTER = 4
-
 
 def order_collectives(launches: Sequence[Launch], roots: Mapping[Value, Value], network: Network) -> Sequence[Launch]:
     """Return the launches in an order that hides collectives, if something is known of the network: ranks of one
@@ -76,7 +72,7 @@ def _order(steps: Sequence[Step], network: Network) -> list[int]:
         if _is_collective(step.launches[0]):
             end = network_is_free = max(clock, network_is_free, can_begin[number]) + _seconds(step.launches[0], network)
         else:
-            clock += compute_seconds(step.launches[0].node) / _FASTER
+            clock += compute_seconds(step.launches[0].node, network)
         for user in step.users:
             can_begin[user] = max(can_begin[user], end)
         for follower in followers[number]:

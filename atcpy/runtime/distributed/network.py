@@ -21,6 +21,7 @@ from atcpy.runtime.distributed.world import World
 
 _BYTES = 1 << 20  # of which the sums stay in the cache
 _ROUNDS = 50
+_WIDTH = 1024  # of a product of matrices
 _MAX_WAIT_SECONDS = 60.0
 
 
@@ -32,13 +33,15 @@ def measure_network(world: World) -> Network:
     last = _seconds(lambda: world.all_reduce(long, "sum", WORLD))
     gamma = _seconds(lambda: np.add(long, long, out=long)) / _BYTES
     per_byte = max(0.0, last - first) / _BYTES
-    return Network(first / rounds, max(0.0, (per_byte / share - gamma) / 2), gamma, world.ranks)
+    square = np.ones((_WIDTH, _WIDTH), np.float32)
+    speed = _WIDTH**3 / _seconds(lambda: np.matmul(square, square), 5)
+    return Network(first / rounds, max(0.0, (per_byte / share - gamma) / 2), gamma, world.ranks, speed)
 
 
-def _seconds(work: Callable[[], object]) -> float:
+def _seconds(work: Callable[[], object], rounds: int = _ROUNDS) -> float:
     """Median time over many rounds."""
     times = []
-    for _ in range(_ROUNDS):
+    for _ in range(rounds):
         started = time.perf_counter()
         work()
         times.append(time.perf_counter() - started)

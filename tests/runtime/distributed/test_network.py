@@ -14,6 +14,7 @@ def test_the_numbers_predict_what_was_measured() -> None:
         assert 0 < network.alpha < 1
         assert 0 <= network.beta < 1e-3
         assert 0 < network.gamma < 1e-3
+        assert 1e6 < network.speed < 1e15
         assert cheapest("HcomAllReduce", 4, network).seconds(4) < cheapest("HcomAllReduce", 1 << 20, network).seconds(
             1 << 20
         )

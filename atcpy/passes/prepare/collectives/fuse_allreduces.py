@@ -43,7 +43,7 @@ def fuse_allreduces(graph: Graph, record: PassRecord, options: PrepareOptions) -
     nodes = [node for node in graph.nodes_of(ALLREDUCE) if node.input_count == 1]
     if not nodes:
         return
-    members, waits = _members(graph, nodes), _waits(graph, nodes)
+    members, waits = _members(graph, nodes, options.allreduce.network), _waits(graph, nodes)
     segments = cut_for_dependencies(plan_segments(members, options.allreduce), waits)
     by_default = cut_for_dependencies(plan_segments(members, AllReduceSplit()), waits)
     issued: list[list[int]] = []
@@ -79,8 +79,8 @@ def _plan(
     )
 
 
-def _members(graph: Graph, nodes: Sequence[Node]) -> list[Member]:
-    ready = _ready_times(graph, nodes)
+def _members(graph: Graph, nodes: Sequence[Node], network: Network) -> list[Member]:
+    ready = _ready_times(graph, nodes, network)
     members = []
     for node in nodes:
         desc, reduction = node.operand(0).desc, node.str_attr("reduction", "sum")
@@ -101,7 +101,7 @@ def _members(graph: Graph, nodes: Sequence[Node]) -> list[Member]:
     return members
 
 
-def _ready_times(graph: Graph, nodes: Sequence[Node]) -> dict[Node, float]:
+def _ready_times(graph: Graph, nodes: Sequence[Node], network: Network) -> dict[Node, float]:
     """When each gradient is there, by what all that gradients need before it takes. What else the graph computes can
     wait.
     """
@@ -116,7 +116,7 @@ def _ready_times(graph: Graph, nodes: Sequence[Node]) -> dict[Node, float]:
         if node in members:
             times[node] = clock
         elif node in needed and not node.is_source:
-            clock += compute_seconds(node)
+            clock += compute_seconds(node, network)
     return times
 
 
