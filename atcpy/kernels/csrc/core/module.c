@@ -948,8 +948,7 @@ static bool add_stream(struct atc_section_cost *section, PyObject *tasks)
         long long items, work;
         if (!PyArg_ParseTuple(PyList_GET_ITEM(tasks, i), "LL", &items, &work))
             return false;
-        const struct kernel_cost cost = {.items = items, .work = work};
-        atc_section_add(section, &cost);
+        atc_section_add(section, work, items);
     }
     atc_section_end_stream(section);
     return true;

@@ -298,7 +298,8 @@ static bool bind(struct atc_plan *plan, int64_t number, const struct kernel_row 
     bound->control = family->control;
     bound->params = task->params;
     bound->items = needs.cost.items;
-    bound->parallel = needs.cost.work >= PARALLEL_WORK;
+    bound->work = needs.cost.work;
+    bound->parallel = bound->work >= PARALLEL_WORK;
     const int64_t work = longest_work(task, &needs);
     if (work >= LONG_WORK) {
         const int64_t slice = needs.cost.items / (work / SLICE_WORK);
@@ -340,8 +341,7 @@ static bool find_streams(struct atc_plan *plan, int64_t number, struct atc_refus
             return atc_refuse(refusal, i, "a task of the host, or of control flow, is in a stream");
         if (i + 1 < last && plan->records[i + 1].stream < stream)
             return atc_refuse(refusal, i, "the streams are out of order");
-        const struct kernel_cost own = task->row->family->cost(task->params, atc_this_cpu());
-        atc_section_add(&cost, &own);
+        atc_section_add(&cost, task->work, task->items);
         if (i + 1 < last && plan->records[i + 1].stream == stream)
             continue;
         if (section->items == ATC_MAX_STREAMS)

@@ -22,6 +22,7 @@ struct atc_bound_task {
     const struct kernel_row *row;
     const void *params;
     int64_t items;
+    int64_t work;        /* element operations */
     int64_t first_slice; /* items to begin with where a run may have to end between items, or 0 */
     bool parallel;       /* work enough to wake other threads */
     enum atc_control control;

@@ -4,21 +4,23 @@
 
 enum { ASK_NS = 5000000 };
 
+static enum atc_stop_reason find_reason(struct atc_stop *stop)
+{
+    const int64_t now = atc_now_ns();
+    if (stop->deadline_ns != 0 && now >= stop->deadline_ns)
+        return STOP_TIME_OVER;
+    if (now - stop->asked_ns < ASK_NS)
+        return STOP_NONE;
+    stop->asked_ns = now;
+    return stop->interrupted != NULL && stop->interrupted() ? STOP_INTERRUPTED : STOP_NONE;
+}
+
 bool atc_ask_stop(struct atc_stop *stop)
 {
     if (atc_is_stopped(stop))
         return true;
-    const int64_t now = atc_now_ns();
-    enum atc_stop_reason reason = STOP_NONE;
-    if (stop->deadline_ns != 0 && now >= stop->deadline_ns) {
-        reason = STOP_TIME_OVER;
-    } else {
-        if (now - stop->asked_ns < ASK_NS)
-            return false;
-        stop->asked_ns = now;
-        if (stop->interrupted != NULL && stop->interrupted())
-            reason = STOP_INTERRUPTED;
-    }
-    atomic_store_explicit(&stop->reason, (int)reason, memory_order_relaxed);
+    const enum atc_stop_reason reason = find_reason(stop);
+    if (reason != STOP_NONE)
+        atomic_store_explicit(&stop->reason, (int)reason, memory_order_relaxed);
     return reason != STOP_NONE;
 }

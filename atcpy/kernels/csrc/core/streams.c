@@ -70,10 +70,10 @@ void atc_section_begin(struct atc_section_cost *section, int threads)
         (struct atc_section_cost){.threads = threads < ATC_MAX_STREAMS ? threads : ATC_MAX_STREAMS};
 }
 
-void atc_section_add(struct atc_section_cost *section, const struct kernel_cost *task)
+void atc_section_add(struct atc_section_cost *section, int64_t work, int64_t items)
 {
-    const int64_t alone = atc_add(task->work, TASK_WORK);
-    const int64_t parts = section->threads < task->items ? section->threads : task->items;
+    const int64_t alone = atc_add(work, TASK_WORK);
+    const int64_t parts = section->threads < items ? section->threads : items;
     const int64_t shared = parts > 1 ? atc_add(alone / parts, JOIN_WORK) : alone;
     section->in_order = atc_add(section->in_order, shared < alone ? shared : alone);
     section->of_stream = atc_add(section->of_stream, alone);

@@ -35,7 +35,7 @@ struct atc_section_cost {
 };
 
 void atc_section_begin(struct atc_section_cost *section, int threads);
-void atc_section_add(struct atc_section_cost *section, const struct kernel_cost *task);
+void atc_section_add(struct atc_section_cost *section, int64_t work, int64_t items);
 void atc_section_end_stream(struct atc_section_cost *section);
 /* Whether streams beside each other take clearly less than tasks in order. */
 bool atc_section_pays(const struct atc_section_cost *section);
