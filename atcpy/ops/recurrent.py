@@ -16,7 +16,7 @@ import numpy as np
 from atcpy.errors import ModelInvalid
 from atcpy.ir import DType, Engine, Format, Node, Reject, Rewriter, TensorDesc, Value
 from atcpy.ir.shape import Shape
-from atcpy.ops.core.opdef import KernelCall, Known, Layout, OpDef, ParamValue, register_operator
+from atcpy.ops.core.opdef import GeTypes, KernelCall, Known, Layout, OpDef, ParamValue, register_operator
 from atcpy.ops.matmul.matmul import MATRIX
 
 DIRECTIONS = {"forward": 1, "reverse": 1, "bidirectional": 2}
@@ -269,7 +269,7 @@ for _name in _KINDS:
 register_operator(
     OpDef(
         name="Recurrence",
-        ge_type=lambda node: node.str_attr("kind", "rnn").upper(),
+        ge_type=GeTypes(("RNN", "GRU", "LSTM"), lambda node: node.str_attr("kind", "rnn").upper()),
         operand_shapes=shapes_of_recurrence,
         infer=infer_recurrence,
         engines={Engine.AICORE: supports_recurrence},

@@ -20,7 +20,7 @@ from atcpy.ir.symbolic import is_symbolic, same
 from atcpy.ops.conv.conv_direct import lower_direct, supports_direct
 from atcpy.ops.core.axes import unnamed_dim
 from atcpy.ops.core.half import supports_weights
-from atcpy.ops.core.opdef import KernelCall, Known, Layout, OpDef, ParamValue, Trait, register_operator
+from atcpy.ops.core.opdef import GeTypes, KernelCall, Known, Layout, OpDef, ParamValue, Trait, register_operator
 from atcpy.ops.core.spatial import Window, output_size, window_of
 
 C0 = NC1HWC0.c0
@@ -206,7 +206,7 @@ def plain_convolution(fused: OpDef, name: str, multiplications: Callable[[Node],
 
 _FUSED = OpDef(
     name="FusedConv",
-    ge_type=type_in_ge,
+    ge_type=GeTypes(("Conv2D", "Conv3D", "DepthwiseConv2D"), type_in_ge),
     infer=infer_conv,
     engines={Engine.AICORE: supports_blocked},
     layout=layout_conv,

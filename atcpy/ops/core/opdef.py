@@ -131,6 +131,14 @@ class Bound:
         return tuple(dim if isinstance(dim, int) else count for dim in inferred)
 
 
+@dataclass(frozen=True, slots=True)
+class GeTypes:
+    """The ops of GE that one op stands for, and which of them a node is."""
+
+    names: tuple[str, ...]
+    of_node: Callable[[Node], str]
+
+
 def always(node: Node) -> Iterable[Reject]:
     """Supports every node."""
     return ()
@@ -207,7 +215,7 @@ class Trait(Flag):
 class OpDef:
     """The record of one op.
 
-    ge_type: GE's name of the op, where it is another one.
+    ge_type: GE's name of the op, where it is another one or there are several.
     signature: how nodes look of an op that the ONNX standard does not have, or not at each opset. If there is `expand`,
         too, they are expanded before anything else; without `infer`, the types of their outputs are those of what they
         expand to.
@@ -241,7 +249,7 @@ class OpDef:
 
     name: str
     domain: str = ""
-    ge_type: str | Callable[[Node], str] = ""
+    ge_type: str | GeTypes = ""
     signature: Signature | None = None
     operand_shapes: OperandShapes | None = None
     infer: Infer | None = None
@@ -283,7 +291,14 @@ class OpDef:
 
     def type_in_ge(self, node: Node) -> str:
         """The op type that the package names."""
-        return (self.ge_type or self.name) if isinstance(self.ge_type, str) else self.ge_type(node)
+        name = self.ge_type.of_node(node) if isinstance(self.ge_type, GeTypes) else self.ge_type or self.name
+        assert name in self.ge_types, f"{self.name} is no {name}"
+        return name
+
+    @property
+    def ge_types(self) -> tuple[str, ...]:
+        """All names that GE has for the op."""
+        return self.ge_type.names if isinstance(self.ge_type, GeTypes) else (self.ge_type or self.name,)
 
 
 _REGISTRY: dict[tuple[str, str], OpDef] = {}

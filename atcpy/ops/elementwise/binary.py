@@ -18,6 +18,7 @@ from atcpy.ir.tensor import Array
 from atcpy.ops.core.broadcast import collapsed_walk, infer_same_type, layout_broadcast, supports_broadcast
 from atcpy.ops.core.opdef import (
     Evaluate,
+    GeTypes,
     KernelCall,
     Known,
     Layout,
@@ -163,7 +164,7 @@ _DIVISIONS = frozenset({"Div", "Mod"})
 
 def _register(
     name: str,
-    ge_type: str | Callable[[Node], str],
+    ge_type: str | GeTypes,
     dtypes: frozenset[DType],
     *,
     op: str | Callable[[Node], str] = "",
@@ -231,16 +232,22 @@ def _register_arithmetic() -> None:
         )
     _register(
         "Div",
-        lambda node: "TruncateDiv" if node.operand(0).desc.dtype.is_int else "RealDiv",
+        GeTypes(
+            ("RealDiv", "TruncateDiv"),
+            lambda node: "TruncateDiv" if node.operand(0).desc.dtype.is_int else "RealDiv",
+        ),
         NUMBERS,
         evaluate=evaluate_divide,
         propagate=propagate_with(div),
         neutral=Neutral(1, (1,)),
     )
-    _register("Mod", lambda node: "TruncateMod" if _fmod(node) == "FMod" else "FloorMod", NUMBERS, op=_fmod)
+    mod_types = GeTypes(
+        ("FloorMod", "TruncateMod"), lambda node: "TruncateMod" if _fmod(node) == "FMod" else "FloorMod"
+    )
+    _register("Mod", mod_types, NUMBERS, op=_fmod)
     _register(
         "Sum",
-        lambda node: "Add" if node.input_count == 2 else "Sum",
+        GeTypes(("Add", "Sum"), lambda node: "Add" if node.input_count == 2 else "Sum"),
         FLOATS,
         op="Add",
         inplace=(0,),

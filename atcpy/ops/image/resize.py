@@ -25,7 +25,17 @@ from atcpy.ir.shape import Dim, StaticShape
 from atcpy.ir.symbolic import is_symbolic, scaled
 from atcpy.ir.tensor import Array
 from atcpy.ops.core.axes import normal_axes, unnamed_dim
-from atcpy.ops.core.opdef import KernelCall, Known, Layout, OpDef, ParamValue, Perm, Permuted, register_operator
+from atcpy.ops.core.opdef import (
+    GeTypes,
+    KernelCall,
+    Known,
+    Layout,
+    OpDef,
+    ParamValue,
+    Perm,
+    Permuted,
+    register_operator,
+)
 from atcpy.ops.core.reference import evaluate_by_onnx, infer_by_onnx, known_constant
 from atcpy.ops.core.shape_values import integers
 from atcpy.ops.core.strided import item_bytes, supports_movement
@@ -408,17 +418,19 @@ def permute_resize(node: Node, perm: Perm) -> Permuted | None:
     return Permuted({}, {index: numbers.array[list(perm)]})
 
 
+_GE_TYPES = {"nearest": "ResizeNearestNeighborV2", "linear": "ResizeBilinearV2"}
+
+
 def type_in_ge(node: Node) -> str:
     """GE has an op for each mode."""
-    names = {"nearest": "ResizeNearestNeighborV2", "linear": "ResizeBilinearV2"}
-    return names.get(node.str_attr("mode", "nearest"), "Resize")
+    return _GE_TYPES.get(node.str_attr("mode", "nearest"), "Resize")
 
 
 register_operator(
     OpDef(
         name="Resize",
         operand_shapes=lambda node: {SCALES: "scaled", SIZES: "sized"},
-        ge_type=type_in_ge,
+        ge_type=GeTypes(("Resize", *_GE_TYPES.values()), type_in_ge),
         infer=infer_resize,
         evaluate=evaluate_resize,
         engines={Engine.VECTOR: supports_resize},

@@ -23,7 +23,7 @@ from atcpy.ir.shape import Dim, Shape, StaticShape, Sym, element_count
 from atcpy.ir.symbolic import agree, same
 from atcpy.ir.tensor import Array
 from atcpy.ops.core.half import HALF_DTYPES, supports_weights
-from atcpy.ops.core.opdef import KernelCall, Known, Layout, OpDef, ParamValue, Trait, register_operator
+from atcpy.ops.core.opdef import GeTypes, KernelCall, Known, Layout, OpDef, ParamValue, Trait, register_operator
 
 MATRIX = Format(FormatKind.FRACTAL_NZ, 16)
 BATCH_RANK = 5  # batch dims that the kernel steps through; csrc/matmul/matmul.h
@@ -290,6 +290,7 @@ def ge_matmul(node: Node) -> str:
     return "BatchMatMul" if shape is not None and len(shape) > 2 else "MatMul"
 
 
+_GE_MATMUL = GeTypes(("MatMul", "BatchMatMul"), ge_matmul)
 _matrix_product = partial(
     OpDef,
     engines={Engine.AICORE: supports_matmul},
@@ -301,7 +302,7 @@ _matrix_product = partial(
 register_operator(
     _matrix_product(
         name="MatMul",
-        ge_type=ge_matmul,
+        ge_type=_GE_MATMUL,
         infer=infer_matmul,
         evaluate=evaluate_matmul,
         traits=Trait.MATRIX_PRODUCT,
@@ -317,4 +318,4 @@ register_operator(
         multiplications=count_multiplications,
     )
 )
-register_operator(_matrix_product(name="FusedMatMul", ge_type=ge_matmul, infer=infer_matmul, inplace=(3,)))
+register_operator(_matrix_product(name="FusedMatMul", ge_type=_GE_MATMUL, infer=infer_matmul, inplace=(3,)))

@@ -18,7 +18,18 @@ from atcpy.ir import NC1HWC0, Engine, Format, Node, Reject, TensorDesc, Value
 from atcpy.ir.symbolic import is_symbolic, maximum, minimum, same, same_shape
 from atcpy.ir.tensor import Array
 from atcpy.ops.core.axes import constant_integers, known_integers, normal_axes, rejects_operand, unnamed_dim
-from atcpy.ops.core.opdef import KernelCall, Known, Layout, OpDef, ParamValue, Perm, Permuted, Trait, register_operator
+from atcpy.ops.core.opdef import (
+    GeTypes,
+    KernelCall,
+    Known,
+    Layout,
+    OpDef,
+    ParamValue,
+    Perm,
+    Permuted,
+    Trait,
+    register_operator,
+)
 from atcpy.ops.core.permute import permute_axes_input
 from atcpy.ops.core.reference import known_constant
 from atcpy.ops.core.shape_values import integers
@@ -286,7 +297,7 @@ def type_in_ge(node: Node) -> str:
 register_operator(
     OpDef(
         name="Pad",
-        ge_type=type_in_ge,
+        ge_type=GeTypes(("PadV2", "MirrorPad"), type_in_ge),
         infer=infer_pad,
         engines={Engine.VECTOR: supports_pad},
         layout=layout_pad,
