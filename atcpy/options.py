@@ -1110,14 +1110,19 @@ OPTIONS: dict[str, Option] = {option.name: option for option in _TABLE}
 _BY_NAME = {name: option for option in _TABLE for name in (option.name, *option.aliases)}
 
 
+def find_option(name: str, spelling: str) -> Option:
+    """The option of that name, or of one of its aliases. Raises UsageError that shows it in the user's spelling."""
+    option = _BY_NAME.get(name)
+    if option is None:
+        raise UsageError("E10001", f'there is no option "{spelling}"', hint=did_you_mean(name, _BY_NAME))
+    return option
+
+
 def convert_options(values: Mapping[str, object] | None = None) -> ConvertOptions:
     """The records for what the user gave: names with `-` or `_`; None is the default."""
     read: dict[str, Any] = {}
     for raw_name, value in (values or {}).items():
-        name = raw_name.removeprefix("--").replace("-", "_")
-        option = _BY_NAME.get(name)
-        if option is None:
-            raise UsageError("E10001", f'there is no option "{raw_name}"', hint=did_you_mean(name, _BY_NAME))
+        option = find_option(raw_name.removeprefix("--").replace("-", "_"), raw_name)
         if value is not None:
             if option.name in read:
                 raise UsageError("E10047", f"{' and '.join(sorted(values or {}))}: one option, given twice")
