@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     import onnx
 
-    from atcpy import backend, errors
+    from atcpy import backend, errors, ge
     from atcpy.ir.specialization import Specialize
     from atcpy.ops.custom import OpContext, TensorType, register_operator
     from atcpy.rewrite.report import OptimizeReport
@@ -39,6 +39,7 @@ __all__ = [
     "enter_sandbox",
     "errors",
     "freeze",
+    "ge",
     "include_dir",
     "optimize",
     "register_operator",
@@ -58,6 +59,7 @@ _LAZY = {
     "check_operator": ("atcpy.verify.operator_check", "check_operator"),
     "enter_sandbox": ("atcpy.runtime.sandbox", "enter_sandbox"),
     "errors": ("atcpy.errors", ""),
+    "ge": ("atcpy.ge", ""),
     "register_operator": ("atcpy.ops.custom", "register_operator"),
 }
 

@@ -20,6 +20,7 @@ GROUPS = {
     "D": "Running",
     "V": "Verifying",
     "R": "Limits",
+    "G": "The API of GE",
     "C": "Custom operators",
     "W": "Warnings",
     "X": "Ours",

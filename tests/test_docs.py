@@ -73,6 +73,7 @@ def test_a_block_that_names_a_file_quotes_it() -> None:
                 "custom-ops.md",
                 "dynamic-shapes.md",
                 "gears.md",
+                "ge-api.md",
                 "runtime.md",
                 "tensorflow.md",
             )

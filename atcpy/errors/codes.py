@@ -159,6 +159,13 @@ _TABLE: tuple[tuple[str, tuple[int, ...], str, str], ...] = (
     ("R0002", (6,), "the disk is full", "make room, or write elsewhere"),
     ("R0003", (6,), "the time limit is reached", "raise --timeout"),
     ("R0004", (6,), "more threads or ranks than the machine has", "lower --threads"),
+    # The API of GE
+    ("G0001", (2,), "the graph engine is not initialized, or was finalized since", "call ge.GEInitialize first"),
+    ("G0002", (2,), "the graph engine is initialized already", "call ge.GEFinalize before"),
+    ("G0003", (2,), "the session has no graph of that id", "call AddGraph first"),
+    ("G0004", (2,), "the session has a graph of that id", "take another id, or call RemoveGraph before"),
+    ("G0005", (2,), "a graph cannot be removed while it runs", "wait for its runs, and for their callbacks"),
+    ("G0006", (2,), "the graph is not compiled", "call CompileGraph first"),
     # Custom operators
     ("C0001", (4,), "a custom operator raised an exception", "correct its code at the line that is named"),
     ("C0002", (4,), "a custom operator returned the wrong shape or type", "return what its shape function promised"),

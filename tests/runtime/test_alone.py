@@ -163,7 +163,7 @@ MODELS: dict[str, tuple[str, dict[str, object], dict[str, Any]]] = {
         {"x": X},
     ),
 }
-COMPILER_NAMES = ["backend", "check_operator", "convert", "freeze", "optimize"]
+COMPILER_NAMES = ["backend", "check_operator", "convert", "freeze", "ge", "optimize"]
 
 
 RESHAPED = "m (float[b,n] x, int64[k] s) => (float[p,q] y) { r = Exp(x) y = Reshape(r, s) }"
