@@ -29,6 +29,12 @@ def main() -> int:
     return run(sys.argv[1:])
 
 
+def atc() -> int:
+    """Run ATC's command line: `atc …` is `atcpy atc …`."""
+    sys.argv.insert(1, "atc")
+    return main()
+
+
 def _missing_memory() -> int | None:
     """The megabytes that libraries take, if limits of the process leave less. The BLAS of numpy ends a process with 1,
     or interrupts it, where it finds no memory for itself and its threads, so that nobody could say what happened.

@@ -1118,8 +1118,10 @@ def find_option(name: str, spelling: str) -> Option:
     return option
 
 
-def convert_options(values: Mapping[str, object] | None = None) -> ConvertOptions:
-    """The records for what the user gave: names with `-` or `_`; None is the default."""
+def convert_options(values: Mapping[str, object] | None = None, *, recorded: Mapping[str, str] = {}) -> ConvertOptions:
+    """The records for what the user gave: names with `-` or `_`; None is the default. `recorded` are options of ATC
+    without effect here, which the package names.
+    """
     read: dict[str, Any] = {}
     for raw_name, value in (values or {}).items():
         option = find_option(raw_name.removeprefix("--").replace("-", "_"), raw_name)
@@ -1130,7 +1132,7 @@ def convert_options(values: Mapping[str, object] | None = None) -> ConvertOption
             read[option.name] = option.read(option.name, value)
     if read.get("dynamic_dims") and read.get("input_shape"):
         _in_order_of_names(read)
-    return _sorted_into_records(read)
+    return _sorted_into_records(read, recorded)
 
 
 def _check_characters(option: str, value: object) -> None:
@@ -1146,7 +1148,7 @@ def _check_characters(option: str, value: object) -> None:
             raise UsageError("E10003", f"--{option}: it has a NUL character", where=Where(option=option))
 
 
-def _sorted_into_records(read: Mapping[str, Any]) -> ConvertOptions:
+def _sorted_into_records(read: Mapping[str, Any], recorded: Mapping[str, str]) -> ConvertOptions:
     value = {option.name: read.get(option.name, option.default) for option in _TABLE}
     file: SwitchFile | None = value["fusion_switch_file"]
     skipped = PassSwitches(named=dict.fromkeys(value["skip_pass"], False))
@@ -1204,7 +1206,7 @@ def _sorted_into_records(read: Mapping[str, Any]) -> ConvertOptions:
         sign=value["sign"],
         verify_ir=value["debug"],
         threads=value["threads"],
-        atc_cmdline=atc_cmdline(read),
+        atc_cmdline=atc_cmdline(read, recorded),
     )
 
 
@@ -1241,13 +1243,14 @@ _COMPILING = frozenset(
 )
 
 
-def atc_cmdline(values: Mapping[str, Any]) -> str:
+def atc_cmdline(values: Mapping[str, Any], recorded: Mapping[str, str] = {}) -> str:
     """What the package records: the options that differ from their defaults, sorted, in canonical spelling."""
-    words = [
-        f"--{name}={OPTIONS[name].text(value)}"
-        for name, value in sorted(values.items())
+    texts = {
+        name: OPTIONS[name].text(value)
+        for name, value in values.items()
         if OPTIONS[name].recorded and value != OPTIONS[name].default
-    ]
+    }
+    words = [f"--{name}={text}" for name, text in sorted({**texts, **recorded}.items())]
     return shlex.join(["atcpy", "convert", *words])
 
 

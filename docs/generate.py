@@ -6,6 +6,7 @@ from typing import Any
 
 import typer
 
+from atcpy.atc_flags import FLAGS, FlagGroup, FlagKind, Support
 from atcpy.cli.app import app
 from atcpy.errors import CODES
 from atcpy.parsers.tensorflow import importer as _registers_the_mappings  # noqa: F401
@@ -105,8 +106,32 @@ def tensorflow_page() -> str:
     return "\n".join([*lines, ""])
 
 
+ATC_HEAD = """# ATC's options
+
+Generated from `atcpy/atc_flags.py` by `make docs`; do not edit. How to use them: [atc.md](atc.md).
+
+An option that could change numbers, shapes or files has an effect, or is refused (E10055, exit 4). The others are
+*recorded*: their values are checked as ATC does, and the package names them.
+"""
+
+
+def atc_page() -> str:
+    """The text of docs/atc-options.md."""
+    lines = [ATC_HEAD]
+    for group in FlagGroup:
+        lines += [f"## {group.value}", "", "| option | values | default | | |", "| --- | --- | --- | --- | --- |"]
+        for flag in FLAGS:
+            if flag.group is group:
+                values = ", ".join(flag.choices) or ("true, false" if flag.kind is FlagKind.BOOL else "")
+                support = "" if flag.support is Support.APPLIED else flag.support.value
+                lines.append(f"| `--{flag.name}` | {values} | {flag.default} | {support} | {flag.note} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
 # Each generated page and what makes its text.
 PAGES: dict[Path, Callable[[], str]] = {
+    HERE / "atc-options.md": atc_page,
     HERE / "errors.md": errors_page,
     HERE / "options.md": options_page,
     HERE / "operators.md": operators_page,

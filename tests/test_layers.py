@@ -12,7 +12,7 @@ from tests.sources import ROOT, relative_name, syntax
 LAYERS = [
     {"errors"},
     {"sizes", "threads", "discovery", "files"},
-    {"options"},
+    {"options", "atc_flags"},
     {"ir"},
     {"ops", "formats", "kernels"},
     {"parsers", "exporters", "passes", "om"},

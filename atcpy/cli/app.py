@@ -101,7 +101,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 # Commands whose models live until the process ends.
-_ONE_MODEL = frozenset({"convert", "optimize", "freeze", "explain", "diff", "inspect"})
+_ONE_MODEL = frozenset({"atc", "convert", "optimize", "freeze", "explain", "diff", "inspect"})
 
 
 def _collect_no_more() -> None:
@@ -121,6 +121,10 @@ def _parser() -> Any:
 
 def execute(arguments: list[str]) -> int:
     """Parse the arguments and run the command; the exit code."""
+    if arguments[:1] == ["atc"]:  # its arguments are read as ATC does
+        from atcpy.cli.atc.command import atc
+
+        return atc(arguments[1:])
     try:
         code = _parser()(args=arguments, prog_name="atcpy", standalone_mode=False)
         return code if isinstance(code, int) else 0

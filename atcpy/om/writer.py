@@ -7,7 +7,7 @@ executor runs; `_atcpy_…` attributes are what GE has no word for. See docs/om.
 import json
 import os
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 
 from onnx import TypeProto
@@ -23,6 +23,7 @@ from atcpy.ir import (
     Tensor,
     TensorDesc,
     Value,
+    Weight,
     is_static,
     plans_of,
 )
@@ -205,10 +206,7 @@ def _event_count(compiled: CompiledModel) -> int:
 def _model_def(compiled: CompiledModel, sizes: Mapping[Partition, int]) -> ModelDef:
     graph = compiled.graph
     model = ModelDef(name=graph.name, version=container.OM_IR_VERSION, custom_version=_platform(compiled))
-    writer = _GraphWriter(compiled)
-    pending = [graph]
-    for number, block in enumerate(pending):  # grows while it is walked: subgraphs queue up behind
-        writer.write(block, model.graph.add(name=_graph_name(block, number)), pending)
+    _write_graphs(model, graph, _GraphWriter(graph, compiled.weights, compiled.tasks))
     groups = {node.str_attr("group", WORLD) for node in graph.nodes if node.engine is Engine.HCCL}
     values: dict[str, object] = {
         "atc_cmdline": compiled.cmdline,
@@ -246,6 +244,19 @@ def _model_def(compiled: CompiledModel, sizes: Mapping[Partition, int]) -> Model
     return model
 
 
+def describe(graph: Graph) -> ModelDef:
+    """A graph in GE's form, without the data of constants."""
+    model = ModelDef(name=graph.name, version=container.OM_IR_VERSION)
+    _write_graphs(model, graph, _GraphWriter(graph, has_data=False))
+    return model
+
+
+def _write_graphs(model: ModelDef, graph: Graph, writer: "_GraphWriter") -> None:
+    pending = [graph]
+    for number, block in enumerate(pending):  # grows while it is walked: subgraphs queue up behind
+        writer.write(block, model.graph.add(name=_graph_name(block, number)), pending)
+
+
 def _graph_name(graph: Graph, number: int) -> str:
     """Unique in the package, also where two bodies have one name."""
     return graph.name if number == 0 else f"{number}.{graph.name}"
@@ -280,13 +291,17 @@ def _decisions(graph: Graph) -> dict[str, object]:
 class _GraphWriter:
     """Writes graphs as `GraphDef`s; types and weights are looked up once."""
 
-    def __init__(self, compiled: CompiledModel) -> None:
-        self._weights = {weight.name: weight for weight in compiled.weights}
+    def __init__(
+        self, root: Graph, weights: Sequence[Weight] = (), tasks: Sequence[Task] = (), *, has_data: bool = True
+    ) -> None:
+        """`has_data`: constants that are no `weights` hold their data."""
+        self._weights = {weight.name: weight for weight in weights}
+        self._has_data = has_data
         self._tasks: dict[str, list[Task]] = defaultdict(list)
-        for task in compiled.tasks:
+        for task in tasks:
             self._tasks[task.node].append(task)
         self._descs: dict[TensorDesc, TensorDescriptor] = {}
-        self._gears = frozenset(branches(compiled.graph))
+        self._gears = frozenset(branches(root))
 
     def write(self, graph: Graph, definition: GraphDef, graphs: list[Graph]) -> None:
         """Fill `definition`; the graphs in attributes of nodes are appended to `graphs`, the model's list."""
@@ -379,8 +394,9 @@ class _GraphWriter:
         weight = self._weights.get(value.name)
         if weight is None:  # read by nobody at run time: shapes, axes and the like
             self._add_desc(stored.desc, value)
-            stored.data = bytes(weights.tensor_to_bytes(tensor, value.desc))
-            stored.desc.weight_size = len(stored.data)
+            if self._has_data:
+                stored.data = bytes(weights.tensor_to_bytes(tensor, value.desc))
+                stored.desc.weight_size = len(stored.data)
         else:
             stored.desc.CopyFrom(self._cached(weight.desc))
             stored.desc.name = value.name

@@ -23,7 +23,8 @@ from .conftest import REPO, environment
 
 PAGE = REPO / "docs" / "cli.md"
 PAGES = tuple(
-    REPO / "docs" / f"{name}.md" for name in ("cli", "finding-causes", "optimize", "sandbox", "signing", "tensorflow")
+    REPO / "docs" / f"{name}.md"
+    for name in ("cli", "atc", "finding-causes", "optimize", "sandbox", "signing", "tensorflow")
 )
 ANY = "…"
 

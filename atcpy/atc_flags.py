@@ -1,0 +1,291 @@
+"""ATC's options as data: all 85 flags of `atc` and the five optimisation options that its passes register.
+
+Source: api/atc/main_impl.cc and compiler/api/aclgrph/option_utils.cc of the open graph engine (GE, ffdcbc9f), and the
+user guide of the ATC tool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from atcpy.errors import Unsupported, UsageError, Where, did_you_mean
+
+_ZERO_ONE = ("0", "1")
+_TRUE_FALSE = ("true", "false")
+_TRUE = frozenset({"", "1", "t", "true", "y", "yes"})
+_FALSE = frozenset({"0", "f", "false", "n", "no"})
+
+
+class FlagKind(Enum):
+    """What a flag takes, by gflags' names. A bool takes a value only behind `=`."""
+
+    STRING = "string"
+    INT32 = "int32"
+    BOOL = "bool"
+
+
+class Support(Enum):
+    """What becomes of a flag."""
+
+    APPLIED = "applied"
+    RECORDED = "recorded"  # its value is checked and written into the package; it changes nothing on a CPU
+    REFUSED = "refused"
+
+
+class FlagGroup(Enum):
+    """ATC's groups, as its help and its manual have them."""
+
+    GENERAL = "General"
+    INPUT = "Input"
+    OUTPUT = "Output"
+    TARGET = "Target"
+    FEATURE = "Feature"
+    MODEL_TUNING = "Model tuning"
+    OPERATOR_TUNING = "Operator tuning"
+    DEBUG = "Debug"
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """An option of ATC. `choices` are all values that it takes, with the code that ATC gives for any other; `note` says
+    what it means, or why it is refused or changes nothing.
+    """
+
+    name: str
+    group: FlagGroup
+    note: str
+    kind: FlagKind = FlagKind.STRING
+    default: str = ""
+    choices: tuple[str, ...] = ()
+    code: str = "E10001"
+    support: Support = Support.APPLIED
+    is_deprecated: bool = False
+
+    def read(self, text: str) -> str:
+        """The canonical spelling of a value. Raises UsageError for one that ATC does not take, Unsupported (E10055) for
+        a flag that is refused.
+        """
+        where = Where(option=self.name)
+        if self.support is Support.REFUSED:
+            raise Unsupported("E10055", f"--{self.name} is not supported: {self.note}", where=where)
+        if self.kind is FlagKind.BOOL:
+            if text.lower() not in _TRUE | _FALSE:
+                raise UsageError("E10005", f'--{self.name}: "{text}" must be true or false', where=where)
+            return "true" if text.lower() in _TRUE else "false"
+        if not text.strip():
+            raise UsageError("E10004", f"--{self.name} needs a value", where=where)
+        if self.choices and text not in self.choices:
+            what = f'--{self.name}: "{text}" is not one of {", ".join(self.choices)}'
+            raise UsageError(self.code, what, where=where, hint=did_you_mean(text, self.choices))
+        return text
+
+
+def _flags(group: FlagGroup, *flags: tuple[str, str] | Flag) -> tuple[Flag, ...]:
+    return tuple(flag if isinstance(flag, Flag) else Flag(flag[0], group, flag[1]) for flag in flags)
+
+
+def _recorded(
+    name: str,
+    group: FlagGroup,
+    note: str,
+    choices: tuple[str, ...] = (),
+    default: str = "",
+    code: str = "E10001",
+    kind: FlagKind = FlagKind.STRING,
+    is_deprecated: bool = False,
+) -> Flag:
+    return Flag(name, group, note, kind, default, choices, code, Support.RECORDED, is_deprecated)
+
+
+def _refused(name: str, group: FlagGroup, why: str) -> Flag:
+    return Flag(name, group, why, support=Support.REFUSED)
+
+
+_G, _I, _O, _T = FlagGroup.GENERAL, FlagGroup.INPUT, FlagGroup.OUTPUT, FlagGroup.TARGET
+_F, _M, _P, _D = FlagGroup.FEATURE, FlagGroup.MODEL_TUNING, FlagGroup.OPERATOR_TUNING, FlagGroup.DEBUG
+_LATER = "this release does not have it yet"
+_QUANTIZE = "quantise the model to QDQ first, with ONNX Runtime's tools"
+_CAFFE = "Caffe models are not read: convert the model to ONNX first"
+
+FLAGS: tuple[Flag, ...] = (
+    Flag("help", _G, "print this and end", FlagKind.BOOL, "false"),
+    Flag("h", _G, "the same", FlagKind.BOOL, "false"),
+    Flag(
+        "mode",
+        _G,
+        "0: model to package; 1: package or model to JSON; 3: check; 5: GE's text dump to JSON; 6: show a package",
+        FlagKind.INT32,
+        "0",
+        ("0", "1", "3", "5", "6", "7", "30"),
+        "E10006",
+    ),
+    *_flags(
+        _I,
+        ("model", "the model"),
+        _refused("weight", _I, _CAFFE),
+        ("om", "the package, model or dump that modes 1, 5 and 6 read"),
+        Flag("framework", _I, "3: TensorFlow, 5: ONNX", FlagKind.INT32, "-1", ("0", "1", "3", "5"), "E10007"),
+        Flag(
+            "input_format",
+            _I,
+            "the layout of the inputs",
+            default="NCHW, NHWC for TensorFlow",
+            choices=("NCHW", "NHWC", "ND", "NCDHW", "NDHWC"),
+        ),
+        ("input_shape", 'shapes of the inputs, "x:1,3,224,224;y:1~8,-1"'),
+        Flag("input_shape_range", _I, 'deprecated: "x:[1~8,3,-1,-1]"; --input_shape says it, too', is_deprecated=True),
+        _refused("input_hint_shape", _I, _LATER),
+        ("dynamic_batch_size", 'gears: the batches to compile for, "1,2,4,8"'),
+        ("dynamic_image_size", 'gears: heights and widths, "416,416;832,832"'),
+        ("dynamic_dims", "gears: the sizes of all dims that are -1 in --input_shape"),
+        _refused("singleop", _I, _LATER),
+    ),
+    *_flags(
+        _O,
+        ("output", "the package, without the suffix .om"),
+        _refused("output_type", _O, _LATER),
+        Flag("check_report", _O, "the report of --mode=3", default="check_result.json"),
+        ("json", "the file that modes 1 and 5 write"),
+        _recorded("host_env_os", _O, "packages run on any host", ("linux", "minios")),
+        _recorded("host_env_cpu", _O, "packages run on any host", ("x86_64", "aarch64", "arm64", "arm")),
+    ),
+    *_flags(
+        _T,
+        ("soc_version", "the chip to compile for"),
+        _recorded("virtual_type", _T, "no slices of a chip", _ZERO_ONE, "0", "E10006", FlagKind.INT32),
+        _recorded("core_type", _T, "a CPU has cores of one kind", ("AiCore", "VectorCore"), "AiCore"),
+        _recorded("aicore_num", _T, "a session has as many threads as it is given"),
+    ),
+    *_flags(
+        _F,
+        ("out_nodes", 'the values that become outputs, "node:0;node:1" or output names'),
+        _refused("input_fp16_nodes", _F, _LATER),
+        _refused("is_input_adjust_hw_layout", _F, _LATER),
+        _refused("is_output_adjust_hw_layout", _F, _LATER),
+        _refused("insert_op_conf", _F, _LATER),
+        _refused("op_name_map", _F, _CAFFE),
+        _refused("raw_ge_options", _F, _LATER),
+        Flag(
+            "raw_ge_options_ignore_unsupported",
+            _F,
+            "belongs to --raw_ge_options",
+            FlagKind.BOOL,
+            "false",
+            support=Support.REFUSED,
+        ),
+    ),
+    *_flags(
+        _M,
+        _refused("external_weight", _M, _LATER),
+        ("fusion_switch_file", "file that switches passes on and off"),
+        Flag("oo_level", _M, "how much is optimised", default="O3", choices=("O1", "O3")),
+        _refused("oo_constant_folding", _M, _LATER),
+        _refused("oo_dead_code_elimination", _M, _LATER),
+        _refused("topo_sorting_mode", _M, _LATER),
+        Flag("disable_reuse_memory", _M, "1: no activation shares memory", FlagKind.INT32, "0", _ZERO_ONE, "E10006"),
+        Flag("enable_single_stream", _M, "no branches beside each other", default="false", choices=_TRUE_FALSE),
+        _recorded("multi_stream_parallel_mode", _M, "streams are found by what they cost"),
+        _refused("enable_scope_fusion_passes", _M, _LATER),
+        _refused("quant_dumpable", _M, _LATER),
+        _refused("cluster_config", _M, "ranks are started by atcpy run --ranks, their groups are a file of --groups"),
+        _refused("hccl_sub_comm_config", _M, "groups are a file of atcpy run --groups"),
+        _refused("compression_optimize_conf", _M, _QUANTIZE),
+        _recorded("enable_small_channel", _M, "first convolutions of few channels are fast always", _ZERO_ONE, "0"),
+        _recorded("enable_attr_compression", _M, "packages are small as they are", _TRUE_FALSE, "true"),
+        _recorded("enable_compress_weight", _M, "weights are read where they lie", _TRUE_FALSE, "false"),
+        _recorded("compress_weight_conf", _M, "weights are read where they lie"),
+        _recorded("sparsity", _M, "no kernel for 4:2 sparse weights", _ZERO_ONE, "0", "E10006", FlagKind.INT32),
+        _recorded(
+            "buffer_optimize",
+            _M,
+            "a CPU's caches fill by themselves",
+            ("l2_optimize", "l1_optimize", "off_optimize"),
+            "l2_optimize",
+        ),
+        _recorded("ac_parallel_enable", _M, "operators are compiled already", _ZERO_ONE, "0"),
+        _recorded("tiling_schedule_optimize", _M, "tiles are chosen when a package is loaded", _ZERO_ONE, "0"),
+        _recorded("h2d_overlapped_with_compute", _M, "nothing is copied to a device"),
+        _recorded("mdl_bank_path", _M, "kernels are chosen without a bank"),
+    ),
+    *_flags(
+        _P,
+        _refused("precision_mode", _P, _LATER),
+        _refused("precision_mode_v2", _P, _LATER),
+        _refused("op_precision_mode", _P, _LATER),
+        Flag(
+            "op_select_implmode",
+            _P,
+            "deprecated: high_precision turns Winograd and approximations off",
+            default="high_performance",
+            choices=("high_precision", "high_performance", "high_precision_for_all", "high_performance_for_all"),
+            is_deprecated=True,
+        ),
+        _refused("optypelist_for_implmode", _P, _LATER),
+        _refused("keep_dtype", _P, _LATER),
+        _refused("customize_dtypes", _P, _LATER),
+        _refused("modify_mixlist", _P, _LATER),
+        _refused("is_weight_clip", _P, _LATER),
+        _recorded("allow_hf32", _P, "float32 stays float32", _TRUE_FALSE),
+        ("optimization_switch", 'passes by name, "Pass:on;Pass:off"'),
+        _refused("static_model_ops_lower_limit", _P, _LATER),
+        _recorded("jit_compile", _P, "operators are compiled already", ("0", "1", "2"), "1"),
+        _recorded("op_bank_path", _P, "kernels are chosen without a bank"),
+    ),
+    *_flags(
+        _D,
+        Flag(
+            "log",
+            _D,
+            "what goes to stderr",
+            default="null",
+            choices=("debug", "info", "warning", "error", "null"),
+            code="E10010",
+        ),
+        Flag("dump_mode", _D, "1: with --mode=1, shapes are inferred", default="0", choices=_ZERO_ONE, code="E10006"),
+        ("debug_dir", "where dumps of graphs go"),
+        Flag("display_model_info", _D, "1: show the package", default="0", choices=_ZERO_ONE, code="E10006"),
+        Flag(
+            "export_compile_stat",
+            _D,
+            "fusion_result.json: 0 never, 1 at the end, 2 after compilation",
+            default="1",
+            choices=("0", "1", "2"),
+        ),
+        _refused("status_check", _D, "atcpy run --check-finite says where values overflow"),
+        _recorded(
+            "deterministic", _D, "results are the same in every run, for every number of threads", _ZERO_ONE, "0"
+        ),
+        _refused("deterministic_level", _D, _LATER),
+        _recorded("atomic_clean_policy", _D, "no kernel needs memory that is cleared", _ZERO_ONE, "0"),
+        _recorded(
+            "op_debug_level",
+            _D,
+            "there are no files of compiled operators",
+            ("0", "1", "2", "3", "4"),
+            "0",
+            kind=FlagKind.INT32,
+        ),
+        _recorded("op_debug_config", _D, "there are no files of compiled operators"),
+        _recorded("op_compiler_cache_dir", _D, "operators are compiled already"),
+        _recorded(
+            "op_compiler_cache_mode", _D, "operators are compiled already", ("disable", "enable", "force"), "disable"
+        ),
+        _recorded(
+            "shape_generalized_build_mode",
+            _D,
+            "shapes are what --input_shape says",
+            ("shape_precise", "shape_generalized"),
+            "shape_precise",
+            is_deprecated=True,
+        ),
+        _refused("save_original_model", _D, _LATER),
+        _recorded("target", _D, "packages run on any host"),
+        _recorded("device_id", _D, "a CPU has no number", default="0"),
+        _refused("cal_conf", _D, _QUANTIZE),
+        _refused("auto_tune_mode", _D, "ATC itself has given it up for AOE"),
+        _refused("build_config", _D, "it belongs to --mode=7"),
+    ),
+)
+FLAG_BY_NAME: Mapping[str, Flag] = {flag.name: flag for flag in FLAGS}

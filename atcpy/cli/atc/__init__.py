@@ -1,0 +1,1 @@
+"""`atcpy atc`: the command line of ATC."""

@@ -1,0 +1,100 @@
+"""ATC's way to read arguments: rewriting, prefixes, words that are taken as values."""
+
+from __future__ import annotations
+
+import pytest
+
+from atcpy.atc_flags import FLAG_BY_NAME, FLAGS, FlagKind, Support
+from atcpy.cli.atc.arguments import ArgumentError, read_arguments
+from atcpy.errors import AtcError
+
+
+@pytest.mark.parametrize(
+    ("words", "texts"),
+    [
+        (["--model=m.onnx"], {"model": "m.onnx"}),
+        (["--model", "m.onnx"], {"model": "m.onnx"}),
+        (["-model=m.onnx"], {"model": "m.onnx"}),
+        (["-model", "m.onnx"], {"model": "m.onnx"}),
+        (["--soc-version=Ascend310"], {"soc_version": "Ascend310"}),
+        (["-soc-version", "Ascend310"], {"soc_version": "Ascend310"}),
+        (["--soc=Ascend310"], {"soc_version": "Ascend310"}),
+        (["--frame=5"], {"framework": "5"}),
+        (["--output=o"], {"output": "o"}),  # an exact name, though output_type begins with it
+        (["--output=a=b-c"], {"output": "a=b-c"}),
+        (["--input_shape", "x:-1,3"], {"input_shape": "x:-1,3"}),
+        (["--model", "--output"], {"model": "--output"}),
+        (["--mode=0", "--mode=3"], {"mode": "3"}),
+        (["--help"], {"help": ""}),
+        (["-h"], {"h": ""}),
+        (["--model="], {"model": ""}),
+        ([], {}),
+    ],
+)
+def test_spellings(words: list[str], texts: dict[str, str]) -> None:
+    assert read_arguments(words) == texts
+
+
+@pytest.mark.parametrize(
+    ("words", "line", "hint"),
+    [
+        (["--modell=x"], "ERROR: unknown command line flag 'modell'", "did you mean"),
+        (["--input=x"], "ERROR: unknown command line flag 'input'", "input_shape"),
+        (["--xyz"], "ERROR: unknown command line flag 'xyz'", ""),
+        (["--model"], "ERROR: flag 'model' is missing its argument; flag description: the model", ""),
+        (["x:1", "--mode=0"], "ERROR: Non-option parameter: x:1", "quotes"),
+        (["--help", "true"], "ERROR: Non-option parameter: true", "quotes"),
+        (["-"], "ERROR: Non-option parameter: -", "quotes"),
+        (["--"], "ERROR: Non-option parameter: --", "quotes"),
+        (["---mode=0"], "ERROR: Non-option parameter: ---mode=0", "quotes"),
+    ],
+)
+def test_what_no_flag_takes(words: list[str], line: str, hint: str) -> None:
+    with pytest.raises(ArgumentError) as caught:
+        read_arguments(words)
+    assert str(caught.value) == line
+    assert hint in caught.value.hint
+
+
+def test_the_table_has_all_options() -> None:
+    assert len(FLAGS) == len(FLAG_BY_NAME) == 91  # 90, and help's short name
+    assert all(flag.note for flag in FLAGS)
+
+
+@pytest.mark.parametrize("name", [flag.name for flag in FLAGS if flag.choices and flag.support is not Support.REFUSED])
+def test_a_closed_set_takes_its_values_and_no_others(name: str) -> None:
+    flag = FLAG_BY_NAME[name]
+    assert [flag.read(choice) for choice in flag.choices] == list(flag.choices)
+    for wrong in (flag.choices[0] + "x", "99"):
+        with pytest.raises(AtcError) as caught:
+            flag.read(wrong)
+        assert caught.value.code == flag.code
+    if flag.default and name not in ("input_format", "framework"):
+        assert flag.default in flag.choices
+
+
+@pytest.mark.parametrize("name", [flag.name for flag in FLAGS if flag.support is Support.REFUSED])
+def test_what_is_refused_says_why(name: str) -> None:
+    with pytest.raises(AtcError) as caught:
+        FLAG_BY_NAME[name].read("1")
+    assert (caught.value.code, caught.value.exit_code) == ("E10055", 4)
+    assert FLAG_BY_NAME[name].note in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("", "true"), ("T", "true"), ("yes", "true"), ("0", "false"), ("No", "false"), ("maybe", None)]
+)
+def test_bools(text: str, value: str | None) -> None:
+    flag = next(flag for flag in FLAGS if flag.kind is FlagKind.BOOL and flag.support is Support.APPLIED)
+    if value is None:
+        with pytest.raises(AtcError) as caught:
+            flag.read(text)
+        assert caught.value.code == "E10005"
+    else:
+        assert flag.read(text) == value
+
+
+def test_a_text_is_not_empty() -> None:
+    with pytest.raises(AtcError) as caught:
+        FLAG_BY_NAME["model"].read(" ")
+    assert caught.value.code == "E10004"

@@ -1,0 +1,256 @@
+"""What a user of ATC tries in the first hour, line by line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import parser
+
+from atcpy import InferenceSession
+from atcpy.errors import UsageError
+from tests.cli.conftest import Invoke, Ran
+
+START = "ATC start working now, please wait for a moment."
+SUCCESS = "ATC run success, welcome to the next use."
+FAILED = "ATC run failed, Please check the detail log, Try 'atc --help' for more information"
+CNN = """<ir_version: 8, opset_import: ["" : 17]> g (float[N,3,H,W] x) => (float[N,4,H,W] y)
+<float[4,3,3,3] w = {WEIGHTS}> {
+    c = Conv<pads = [1, 1, 1, 1]>(x, w)
+    [act] r = Relu(c)
+    y = Sigmoid(r)
+}"""
+IDS = """<ir_version: 8, opset_import: ["" : 17]> g (float[1,L] ids, float[1,L] mask) => (float[1,L] y) {
+    y = Mul(ids, mask)
+}"""
+SOC = "--soc_version=Ascend310P3"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working directory, with the models r.onnx and ids.onnx."""
+    monkeypatch.chdir(tmp_path)
+    weights = ",".join(str(n % 7 / 8 - 0.4) for n in range(108))
+    onnx.save(parser.parse_model(CNN.replace("{WEIGHTS}", f"{{{weights}}}")), "r.onnx")
+    onnx.save(parser.parse_model(IDS), "ids.onnx")
+    return tmp_path
+
+
+def converted(invoke: Invoke, *more: str, model: str = "r.onnx") -> Ran:
+    return invoke("atc", f"--model={model}", "--framework=5", "--output=r", SOC, *more)
+
+
+def lines_of(ran: Ran) -> list[str]:
+    return ran.out.splitlines()
+
+
+def assert_failed(ran: Ran, code: str, status: int) -> str:
+    """The line of the error."""
+    lines = lines_of(ran)
+    assert (ran.code, lines[0], lines[1], lines[2]) == (status, START, "...", FAILED)
+    assert lines[3].startswith(code + ": [PID: ")
+    return "\n".join(lines[3:])
+
+
+def test_01_the_three_lines_and_the_package(invoke: Invoke, folder: Path) -> None:
+    ran = converted(invoke)
+    assert (ran.code, lines_of(ran), ran.err) == (0, [START, "...", SUCCESS], "")
+    assert (folder / "r.om").exists()
+
+
+def test_02_03_other_spellings_give_the_same_package(invoke: Invoke, folder: Path) -> None:
+    converted(invoke)
+    first = (folder / "r.om").read_bytes()
+    for words in (
+        ["--model", "r.onnx", "--framework", "5", "--output", "s", "--soc_version", "Ascend310P3"],
+        ["-model=r.onnx", "--soc-version=Ascend310P3", "-framework=5", "--output=s"],
+        ["--soc=ascend310p3", "--frame=5", "--output=s", "--model=r.onnx"],
+    ):
+        assert invoke("atc", *words).code == 0
+        assert (folder / "s.om").read_bytes() == first
+        (folder / "s.om").unlink()
+
+
+def test_04_the_chip_is_required(invoke: Invoke, folder: Path) -> None:
+    ran = invoke("atc", "--model=r.onnx", "--framework=5", "--output=r")
+    assert "--soc_version is required" in assert_failed(ran, "E10054", 2)
+    assert not (folder / "r.om").exists()
+
+
+def test_05_a_model_that_is_not_there(invoke: Invoke) -> None:
+    ran = converted(invoke, model="s.onnx")
+    text = assert_failed(ran, "E10001", 2)
+    assert '--model: "s.onnx"' in text
+    assert "r.onnx" in text
+
+
+def test_06_07_frameworks(invoke: Invoke) -> None:
+    caffe = invoke("atc", "--model=r.onnx", "--framework=0", "--output=r", SOC)
+    assert "convert the model to ONNX first" in assert_failed(caffe, "E10055", 4)
+    unknown = invoke("atc", "--model=r.onnx", "--framework=7", "--output=r", SOC)
+    assert "0, 1, 3, 5" in assert_failed(unknown, "E10007", 2)
+    missing = invoke("atc", "--model=r.onnx", "--output=r", SOC)
+    assert "5 for ONNX" in assert_failed(missing, "E10007", 2)
+
+
+def test_08_a_flag_that_is_not_one(invoke: Invoke) -> None:
+    ran = invoke("atc", "--modell=r.onnx")
+    assert (ran.code, lines_of(ran)) == (2, [START, FAILED])
+    assert ran.err.startswith("ERROR: unknown command line flag 'modell'\n  help: did you mean")
+
+
+def test_09_a_shape_that_the_shell_cut(invoke: Invoke) -> None:
+    ran = converted(invoke, "--input_shape=ids:1,16", model="ids.onnx")
+    assert ran.code == 0  # the rest of the line is another command; the mask stays open
+    ran = converted(invoke, "--input_shape=ids:1,16", "mask:1,16", model="ids.onnx")
+    assert ran.code == 2
+    assert ran.err.startswith("ERROR: Non-option parameter: mask:1,16\n")
+    assert "quotes" in ran.err
+
+
+def test_10_11_batch_gears(invoke: Invoke) -> None:
+    assert converted(invoke, "--input_shape=x:-1,3,8,8", "--dynamic_batch_size=1,2,4,8").code == 0
+    shown = invoke("inspect", "r.om", "--io").out
+    session = InferenceSession("r.om")
+    assert [port.gears for port in session.get_inputs()] == [tuple((n, 3, 8, 8) for n in (1, 2, 4, 8))]
+    assert "[8,3,8,8]" in shown.replace(" ", "")
+    with pytest.raises(UsageError, match=r"1.*2.*4.*8"):
+        session.run(None, {"x": np.zeros((3, 3, 8, 8), np.float32)})
+
+
+def test_12_13_gears_of_pictures_and_of_dims(invoke: Invoke) -> None:
+    assert converted(invoke, "--input_shape=x:1,3,-1,-1", "--dynamic_image_size=16,16;32,32").code == 0
+    assert [port.gears for port in InferenceSession("r.om").get_inputs()] == [((1, 3, 16, 16), (1, 3, 32, 32))]
+    options = ("--input_format=ND", "--input_shape=ids:1,-1;mask:1,-1", "--dynamic_dims=16,16;32,32")
+    assert converted(invoke, *options, model="ids.onnx").code == 0
+    assert [port.gears for port in InferenceSession("r.om").get_inputs()] == [((1, 16), (1, 32))] * 2
+
+
+def test_14_two_kinds_of_gears(invoke: Invoke) -> None:
+    ran = converted(invoke, "--input_shape=x:-1,3,8,8", "--dynamic_batch_size=1,2", "--dynamic_dims=1;2")
+    assert_failed(ran, "E10009", 2)
+
+
+def test_15_a_range(invoke: Invoke) -> None:
+    assert converted(invoke, "--input_shape=x:1~8,3,8,8").code == 0
+    session = InferenceSession("r.om")
+    for batch in (1, 5, 8):
+        assert session.run(None, {"x": np.zeros((batch, 3, 8, 8), np.float32)})[0].shape == (batch, 4, 8, 8)
+    with pytest.raises(UsageError):
+        session.run(None, {"x": np.zeros((9, 3, 8, 8), np.float32)})
+    ran = converted(invoke, "--input_shape_range=x:[1~8,3,8,8]")
+    assert (ran.code, lines_of(ran)[3].split(":")[0]) == (0, "W0030")
+    assert InferenceSession("r.om").get_inputs()[0].ranges[0] == (1, 8)
+
+
+def test_19_outputs_by_node(invoke: Invoke) -> None:
+    assert converted(invoke, "--out_nodes=act:0", "--input_shape=x:1,3,8,8").code == 0
+    assert len(InferenceSession("r.om").get_outputs()) == 1
+    assert InferenceSession("r.om").run(None, {"x": -np.ones((1, 3, 8, 8), np.float32)})[0].min() == 0
+
+
+def test_23_24_fusion_switches(invoke: Invoke, folder: Path) -> None:
+    def fusions(graphs: int) -> dict[str, dict[str, str]]:
+        content = json.loads((folder / "fusion_result.json").read_text())
+        return list(content.values())[graphs]["graph_fusion"] if len(content) > graphs else {}
+
+    shape = "--input_shape=x:1,3,8,8"
+    assert converted(invoke, shape).code == 0
+    name = "ConvReluFusionPass"
+    assert int(fusions(0)[name]["effect_times"]) > 0
+    (folder / "off.cfg").write_text(f"{name}:off\n")
+    assert converted(invoke, shape, "--fusion_switch_file=off.cfg").code == 0
+    assert name not in fusions(1)
+    ran = converted(invoke, shape, "--optimization_switch=ConvReluFusionPas:off")
+    assert ran.code == 0
+    assert lines_of(ran)[3].startswith("W0013")
+    assert name in lines_of(ran)[3]
+
+
+def test_25_check(invoke: Invoke, folder: Path) -> None:
+    text = """<ir_version: 8, opset_import: ["" : 17, "my" : 1]> g (float[2] x) => (float[2] y)
+              { a = my.FindMax(x)  b = my.FindMax(a)  y = my.Tome(b) }"""
+    onnx.save(parser.parse_model(text), "bad.onnx")
+    ran = invoke("atc", "--mode=3", "--model=bad.onnx", "--framework=5", SOC)
+    assert_failed(ran, "E19010", 4)
+    result = json.loads((folder / "check_result.json").read_text())
+    assert (result["result"], result["total"], result["fail"]) == ("failed", 3, 3)
+    assert [op["type"] for op in result["op"]] == ["FindMax", "FindMax", "Tome"]
+    assert all(op["domain"] == "my" and op["cause"][0]["message"] for op in result["op"])
+    ran = invoke("atc", "--mode=3", "--model=r.onnx", "--framework=5", SOC, "--check_report=out/report.json")
+    assert (ran.code, json.loads((folder / "out/report.json").read_text())["result"]) == (0, "success")
+
+
+def test_26_a_package_as_json(invoke: Invoke, folder: Path) -> None:
+    converted(invoke, "--input_shape=x:1,3,8,8")
+    assert invoke("atc", "--mode=1", "--om=r.om", "--json=r.json").code == 0
+    content = json.loads((folder / "r.json").read_text())
+    assert {"Data", "NetOutput"} <= {op["type"] for op in content["graph"][0]["op"]}
+    assert "--soc=Ascend310P3" in json.dumps(content["attr"]["atc_cmdline"]) or content["attr"]["atc_cmdline"]["s"]
+    assert invoke("atc", "--mode=1", "--om=r.onnx", "--framework=5", "--json=m.json").code == 0
+    content = json.loads((folder / "m.json").read_text())
+    assert {"Conv2D", "Relu", "Sigmoid"} <= {op["type"] for op in content["graph"][0]["op"]}
+
+
+def test_dumps_of_ge_as_json(invoke: Invoke, folder: Path) -> None:
+    (folder / "ge_proto_1.txt").write_text('name: "g"\ngraph { name: "g" op { name: "a" type: "Data" } }\n')
+    assert invoke("atc", "--mode=5", "--om=ge_proto_1.txt", "--json=g.json").code == 0
+    assert json.loads((folder / "g.json").read_text())["graph"][0]["op"] == [{"name": "a", "type": "Data"}]
+    (folder / "bad.txt").write_text("name: {")
+    assert_failed(invoke("atc", "--mode=5", "--om=bad.txt", "--json=g.json"), "E13018", 2)
+    assert_failed(invoke("atc", "--mode=5", "--om=r.onnx", "--json=g.json"), "E10001", 2)
+
+
+def test_27_what_a_package_says_of_itself(invoke: Invoke) -> None:
+    shown = lines_of(converted(invoke, "--display_model_info=1"))
+    block = lines_of(invoke("atc", "--mode=6", "--om=r.om"))
+    assert block[1] == "============ Display Model Info start ============"
+    assert shown[1 : len(block) - 2] == block[1:-2]
+    assert "--soc=Ascend310P3" in block[2]
+    assert_failed(invoke("atc", "--mode=6", "--om=r.om", "--framework=5"), "E10057", 2)
+
+
+def test_30_the_log_and_options_without_effect(invoke: Invoke) -> None:
+    ran = converted(invoke, "--log=debug", "--virtual_type=1", "--buffer_optimize=off_optimize")
+    assert (ran.code, lines_of(ran)) == (0, [START, "...", SUCCESS])
+    assert "--buffer_optimize: no effect on a CPU" in ran.err
+    assert "parse: " in ran.err
+    shown = invoke("inspect", "r.om").out
+    assert "--buffer_optimize=off_optimize" in shown
+    assert "--virtual_type=1" in shown
+    converted(invoke, "--buffer_optimize=l2_optimize")
+    assert "--buffer_optimize" not in invoke("inspect", "r.om").out
+
+
+@pytest.mark.parametrize("mode", ["7", "30"])
+def test_modes_that_are_refused(invoke: Invoke, mode: str) -> None:
+    assert_failed(invoke("atc", f"--mode={mode}"), "E10055", 4)
+
+
+def test_help(invoke: Invoke) -> None:
+    for word in ("--help", "-h", "--h"):
+        ran = invoke("atc", word)
+        assert (ran.code, lines_of(ran)[0]) == (0, START)
+        assert "  --soc_version VALUE" in lines_of(ran)
+
+
+def test_the_status_of_atc_itself(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ATCPY_ATC_STATUS", "255")
+    assert invoke("atc", "--mode=7").code == 255
+    assert invoke("atc", "--help").code == 0
+
+
+def test_missing_directories_of_the_output_are_made(invoke: Invoke, folder: Path) -> None:
+    assert invoke("atc", "--model=r.onnx", "--framework=5", "--output=a/b/r", SOC).code == 0
+    assert (folder / "a/b/r.om").exists()
+
+
+def test_all_that_is_wrong_with_a_model_is_said(invoke: Invoke) -> None:
+    text = """<ir_version: 8, opset_import: ["" : 17, "my" : 1]> g (float[2] x) => (float[2] y)
+              { a = my.FindMax(x)  y = my.Tome(a) }"""
+    onnx.save(parser.parse_model(text), "bad.onnx")
+    ran = converted(invoke, model="bad.onnx")
+    assert [line[:7] for line in lines_of(ran) if line.startswith("E19010")] == ["E19010:"] * 2
