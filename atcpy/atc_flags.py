@@ -222,7 +222,7 @@ FLAGS: tuple[Flag, ...] = (
             choices=("high_precision", "high_performance", "high_precision_for_all", "high_performance_for_all"),
             is_deprecated=True,
         ),
-        _refused("optypelist_for_implmode", _P, _LATER),
+        _recorded("optypelist_for_implmode", _P, "--op_select_implmode is the same for all types"),
         _refused("keep_dtype", _P, _LATER),
         _refused("customize_dtypes", _P, _LATER),
         _refused("modify_mixlist", _P, _LATER),

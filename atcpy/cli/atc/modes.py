@@ -157,9 +157,20 @@ def _conversion(run: AtcRun) -> ConvertOptions:
                 recorded[name] = text
         elif name not in _OF_THE_COMMAND:
             values[name] = text
+    _check_pairs(run.values)
     if "input_shape_range" in values:
         values["input_shape"] = _shape_of_range(values.pop("input_shape_range"))
     return convert_options(values, recorded=recorded)
+
+
+def _check_pairs(values: Mapping[str, str]) -> None:
+    """Raise UsageError for options that exclude or need each other, and that have no effect else."""
+    if "optypelist_for_implmode" in values and "op_select_implmode" not in values:
+        what = "--optypelist_for_implmode needs --op_select_implmode"
+        raise UsageError("E10001", what, where=Where(option="optypelist_for_implmode"))
+    if values.get("enable_compress_weight") == "true" and "compress_weight_conf" in values:
+        what = "--enable_compress_weight and --compress_weight_conf cannot be used together"
+        raise UsageError("E10047", what, where=Where(option="compress_weight_conf"))
 
 
 def _shape_of_range(text: str) -> str:

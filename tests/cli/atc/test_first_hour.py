@@ -254,3 +254,20 @@ def test_all_that_is_wrong_with_a_model_is_said(invoke: Invoke) -> None:
     onnx.save(parser.parse_model(text), "bad.onnx")
     ran = converted(invoke, model="bad.onnx")
     assert [line[:7] for line in lines_of(ran) if line.startswith("E19010")] == ["E19010:"] * 2
+
+
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        (["--optypelist_for_implmode=Gelu"], "E10001"),
+        (["--enable_compress_weight=true", "--compress_weight_conf=w.json"], "E10047"),
+    ],
+)
+def test_options_that_exclude_or_need_each_other(invoke: Invoke, options: list[str], code: str) -> None:
+    assert_failed(converted(invoke, *options), code, 2)
+
+
+def test_options_that_may_be_together(invoke: Invoke) -> None:
+    assert converted(invoke, "--optypelist_for_implmode=Gelu", "--op_select_implmode=high_performance").code == 0
+    assert converted(invoke, "--enable_compress_weight=false", "--compress_weight_conf=w.json").code == 0
+    assert converted(invoke, "--enable_compress_weight=true").code == 0
