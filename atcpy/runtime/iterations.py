@@ -1,4 +1,5 @@
-"""Iterations of a Loop or Scan whose body is one plan in C that keeps its shapes: no Python between them.
+"""Iterations of a plan that keeps its shapes, of a Loop, of a Scan or of a model: no Python between them, unless the
+plan has tasks of the host.
 
 What an iteration carries on is written by one and read by the next: the memory of the two is exchanged. What differs
 in each, and what is collected, lies one after the other in memory that the iterations go through.
@@ -47,8 +48,9 @@ class BodyPlan:
 
 class Iterations:
     """Runs a body again and again. `values` are its inputs in the first iteration; `carried` maps an input to the
-    output that it gets from the iteration before; `stepped` are inputs that differ in each iteration. Output
-    `condition` ends the iterations where it is computed and false.
+    output that it gets from the iteration before; `stepped` are inputs that differ in each iteration. The results of
+    all iterations are kept of the outputs `collected`, or if that is None of all that are not carried; of others, those
+    of the last one. Output `condition` ends the iterations where it is computed and false.
     """
 
     def __init__(
@@ -58,29 +60,31 @@ class Iterations:
         carried: Mapping[int, int],
         stepped: Collection[int],
         condition: int | None,
+        collected: Collection[int] | None = None,
     ) -> None:
         self._plan = body.plan
         inputs = {index: port for port, index in enumerate(body.inputs)}
         outputs = {
             number: output.index for number, output in enumerate(body.outputs) if output.origin is Origin.PLAN_OUTPUT
         }
+        if collected is None:
+            collected = outputs.keys() - {*carried.values(), condition}
         self._inputs = [
             np.array(values[index], order="C") if index in carried else readable(values[index], port.dtype)
             for index, port in zip(body.inputs, body.plan.inputs, strict=True)
         ]
         self._outputs = [np.zeros(port.shape, port.dtype.numpy) for port in body.plan.outputs]
-        self._run = body.plan.plan.start([*self._inputs], [*self._outputs])
         self._carried = [(inputs.get(index), outputs[output]) for index, output in carried.items()]
         self._swaps = [(port, output) for port, output in self._carried if port is not None]
         self._stepped = {index: inputs[index] for index in stepped if index in inputs}
         self._condition = -1 if condition is None else outputs.get(condition, -1)
-        others = {*carried.values(), condition}
-        self._collected = {number: port for number, port in outputs.items() if number not in others}
-        self._count = 0
+        self._collected = {number: port for number, port in outputs.items() if number in collected}
+        others = {*collected, *carried.values()}
+        self._last = {number: port for number, port in outputs.items() if number not in others}
 
     def run(self, count: int, steps: Mapping[int, Array]) -> tuple[int, dict[int, Array]]:
         """Run `count` iterations, or less if the condition ends them. `steps` has the stepped inputs of all of them.
-        Returns how many there were, and for each output that is not carried the results of all of them.
+        Returns how many there were, and the results of all of them for each output that is collected.
         """
         ports = self._plan.outputs
         collected = {
@@ -89,8 +93,7 @@ class Iterations:
         }
         strides = [(port, steps[index]) for index, port in self._stepped.items()]
         strides += [(len(self._inputs) + port, collected[number]) for number, port in self._collected.items()]
-        done = self._plan.iterate(self._run, count, self._swaps, strides, self._condition)
-        self._count += done
+        done = self._plan.iterate(self._inputs, self._outputs, count, self._swaps, strides, self._condition)
         return done, {number: array[:done] for number, array in collected.items()}
 
     @property
@@ -105,22 +108,22 @@ class Iterations:
 
     def carried(self) -> list[Array]:
         """What the next iteration would get, after one at least."""
-        was_swapped = self._count % 2 == 0
         return [
-            (self._inputs[port] if port is not None and was_swapped else self._outputs[output]).copy()
-            for port, output in self._carried
+            (self._outputs[output] if port is None else self._inputs[port]).copy() for port, output in self._carried
         ]
+
+    def last(self) -> dict[int, Array]:
+        """Of the outputs that are neither carried nor collected, the results of the last iteration."""
+        return {number: self._outputs[port] for number, port in self._last.items()}
 
 
 def can_iterate(body: BodyPlan, values: Sequence[Array], carried: Mapping[int, int], condition: int | None) -> bool:
-    """Whether `Iterations` can run a body: the plan is one stretch of C over elements of whole bytes, it computes every
-    output and none for two, and what is carried keeps its type and shape. Output 0 may be the input `condition` handed
-    through: a condition of a Loop that stays what it is.
+    """Whether `Iterations` can run a body: its elements take whole bytes, it computes every output and none for two,
+    and what is carried keeps its type and shape. Output 0 may be the input `condition` handed through: a condition of a
+    Loop that stays what it is.
     """
     plan = body.plan
-    if any(segment.on_host for segment in plan.segments) or any(
-        port.dtype.bits < 8 for port in (*plan.inputs, *plan.outputs)
-    ):
+    if any(port.dtype.bits < 8 for port in (*plan.inputs, *plan.outputs)):
         return False
     passed = [index for index, output in enumerate(body.outputs) if output.origin is Origin.BODY_INPUT]
     if passed and (condition is None or passed != [0] or body.outputs[0].index != condition):

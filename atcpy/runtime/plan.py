@@ -139,10 +139,7 @@ class ExecutionPlan:
 
     def run_in(self, inputs: Sequence[Array], outputs: Sequence[Array], elapsed: Array | None = None) -> None:
         """Run in the memory of these arrays. Raises what `run` does."""
-        try:
-            run = self.plan.start([*inputs], [*outputs])
-        except MemoryError as error:
-            raise ResourceLimit("R0001", f"no memory for {self.arena_bytes} bytes of arena") from error
+        run = self._start(inputs, outputs)
         begun: list[Future[None]] = []
         ended = 0
         try:
@@ -164,21 +161,45 @@ class ExecutionPlan:
 
     def iterate(
         self,
-        run: _kernels.Run,
+        inputs: list[Array],
+        outputs: list[Array],
         count: int,
         swaps: list[tuple[int, int]],
         strides: list[tuple[int, Array]],
         condition: int,
     ) -> int:
-        """Iterate a plan without host tasks in a run whose buffers are bound; return how many iterations there were.
+        """Iterate the plan in the memory of these arrays; return how many iterations there were.
 
-        After each, the input and the output of each of `swaps` exchange their memory. Ports in `strides`, where outputs
-        are counted after the inputs, go through an array. Output `condition` ends the iterations where it is false.
+        After each, the input and the output of each of `swaps` exchange their memory, in the lists as well. Ports in
+        `strides`, where outputs are counted after the inputs, go through an array. Output `condition` ends the
+        iterations where it is false. Python comes between them only if it runs some of the tasks.
         """
+        if not any(segment.on_host for segment in self.segments):
+            run = self._start(inputs, outputs)
+            try:
+                done = run.iterate(count, swaps, [*strides], condition)
+            except _kernels.Fault as fault:
+                raise self._invalid(fault) from fault
+            if done % 2:
+                _exchange(inputs, outputs, swaps)
+            return done
+        for done in range(count):
+            _kernels.check_deadline()  # which small plans do not
+            ports = [*inputs, *outputs]
+            for port, array in strides:
+                ports[port] = array[done : done + 1]
+            self.run_in(ports[: len(inputs)], ports[len(inputs) :])
+            ends = condition >= 0 and not outputs[condition].item()
+            _exchange(inputs, outputs, swaps)
+            if ends:
+                return done + 1
+        return count
+
+    def _start(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> _kernels.Run:
         try:
-            return run.iterate(count, swaps, [*strides], condition)
-        except _kernels.Fault as fault:
-            raise self._invalid(fault) from fault
+            return self.plan.start([*inputs], [*outputs])
+        except MemoryError as error:
+            raise ResourceLimit("R0001", f"no memory for {self.arena_bytes} bytes of arena") from error
 
     def _run_in_c(self, segment: Segment, run: _kernels.Run, elapsed: Array | None) -> None:
         try:
@@ -243,6 +264,11 @@ class ExecutionPlan:
             packed = to_memory(result, dtype)
             if packed.ctypes.data != raw.ctypes.data:
                 raw[:] = packed
+
+
+def _exchange(inputs: list[Array], outputs: list[Array], swaps: Sequence[tuple[int, int]]) -> None:
+    for input_, output in swaps:
+        inputs[input_], outputs[output] = outputs[output], inputs[input_]
 
 
 def segments_of(tasks: Sequence[TaskRecord], joins: Sequence[int] = ()) -> tuple[Segment, ...]:

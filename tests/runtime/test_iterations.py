@@ -32,7 +32,7 @@ def body(outputs: list[BodyOutput], *, dtype: DType = DType.FLOAT32, size: int =
     [
         (body(COMPUTED[:2]), 1, True),
         (body(COMPUTED[:2]), None, True),
-        (body(COMPUTED[:2], on_host=True), 1, False),
+        (body(COMPUTED[:2], on_host=True), 1, True),
         (body(COMPUTED[:2], dtype=DType.INT4), 1, False),
         (body(COMPUTED[:2], dtype=DType.FLOAT64), 1, False),
         (body(COMPUTED[:2], size=4), 1, False),
