@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeGuard
 
@@ -54,6 +55,6 @@ def element_count(shape: StaticShape) -> int:
     return count
 
 
-def format_shape(shape: Shape | None) -> str:
+def format_shape(shape: Sequence[object] | None) -> str:
     """`[1,batch,8]`, or `[*]` for an unknown rank."""
     return "[*]" if shape is None else "[" + ",".join(str(dim) for dim in shape) + "]"

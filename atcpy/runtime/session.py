@@ -244,6 +244,51 @@ class InferenceSession:
         except Exception:
             self._package.container.check_unchanged()  # then that is the cause
             raise
+        return self._finish(results, chosen)
+
+    def run_iterations(
+        self,
+        feeds: Mapping[str, Any],
+        n: int,
+        *,
+        state: Mapping[str, str] = {},
+        output_names: Sequence[str] | None = None,
+        collect: Sequence[str] = (),
+        timeout: float | None = None,
+    ) -> list[Any]:
+        """Runs the model `n` times, in C where one plan serves all runs; the result equals that of `n` calls of `run`.
+
+        `state` maps outputs to inputs, {"h2": "h"}: what the output is, is the input of the next run; `feeds` has that
+        of the first. An input that is fed with one axis of size n more, in front, has the values of all runs; others
+        are the same in each. The result has the outputs named, or all, each as the last run leaves it; of the outputs
+        `collect`, those of all runs, along a new axis in front. `timeout`: most seconds that all may take.
+
+        Raises what `run` does. Feeds are not changed, and there are no results of a call that fails, or that an
+        interrupt ends.
+        """
+        if timeout is not None:
+            with RunDeadline(timeout):
+                return self.run_iterations(feeds, n, state=state, output_names=output_names, collect=collect)
+        from atcpy.runtime.sink import read_sink
+
+        if self._states is not None:
+            what = "run_iterations: the session has states of its own, which grow"
+            raise UsageError("E13025", what, hint="bind_state({}) ends that")
+        sink = read_sink(self._inputs, self._outputs, n, state, collect)
+        chosen = self._choose_outputs(output_names)
+        first, steps = sink.split(feeds)
+        values = self._check_feeds(first)
+        fed = {**first, **dict.fromkeys(state.values())}
+        self.agree()
+        try:
+            results = sink.run(values, steps, self._find_plan, lambda values: self._compute(values, fed))
+        except Exception:
+            self._package.container.check_unchanged()
+            raise
+        return self._finish(results, chosen)
+
+    def _finish(self, results: list[Any], chosen: Sequence[int]) -> list[Any]:
+        """The outputs that are asked for, after runs that have succeeded."""
         self._package.container.check_unchanged()
         for index, keys in self._package.map_keys.items():
             results[index] = self._maps_of(index, keys, results[index])
@@ -393,11 +438,9 @@ class InferenceSession:
     def _choose_outputs(self, names: Sequence[str] | None) -> list[int]:
         if names is None:
             return list(range(len(self._outputs))) if self._states is None else self._states.others
-        known = [port.name for port in self._outputs]
-        for name in names:
-            if name not in known:
-                raise UsageError("E13031", f'run: no output "{name}"', hint=f"the outputs are {', '.join(known)}")
-        return [known.index(name) for name in names]
+        from atcpy.runtime.ports import find_port
+
+        return [find_port(self._outputs, name, "run", "output") for name in names]
 
     def _check_feeds(
         self, feeds: Mapping[str, Any], states: Mapping[int, Array | None] = {}, sizes: dict[str, int] | None = None

@@ -16,12 +16,13 @@ import numpy as np
 
 from atcpy.errors import ModelInvalid, PackageCorrupt, ResourceLimit, UsageError
 from atcpy.ir import DType, PlannedCluster, State
-from atcpy.ir.shape import StaticShape
+from atcpy.ir.shape import StaticShape, format_shape
 from atcpy.ir.tensor import Array
 from atcpy.om.task_record import TaskRecord
 from atcpy.runtime.memory import readable
 from atcpy.runtime.plan import ExecutionPlan
 from atcpy.runtime.planned_model import is_variable
+from atcpy.runtime.ports import find_port
 from atcpy.runtime.symbolic import Instances, PlanContext, PlanTemplate
 from atcpy.sizes import MAX_DIM
 
@@ -186,8 +187,8 @@ class BoundStates:
         self._shown = frozenset(self._names.values()) if self._plans is None else self._plans.sized
 
     def _state(self, output: str, input_: str) -> State:
-        past = _index(self._inputs, input_, "E13025", "input")
-        present = _index(self._outputs, output, "E13031", "output")
+        past = find_port(self._inputs, input_, "bind_state", "input")
+        present = find_port(self._outputs, output, "bind_state", "output")
         old, new = self._inputs[past], self._outputs[present]
         if old.dtype is not new.dtype or old.dtype is DType.UNDEFINED or old.dtype.bits < 8:
             raise _no_state(old, new, f"their types are {old.type} and {new.type}")
@@ -196,7 +197,9 @@ class BoundStates:
         axes = [axis for axis, (a, b) in enumerate(zip(old.shape, new.shape, strict=True)) if a != b]
         if len(axes) != 1 or isinstance(old.shape[axes[0]], int):
             raise _no_state(
-                old, new, f"{_text(old.shape)} does not become {_text(new.shape)} by rows along one open axis"
+                old,
+                new,
+                f"{format_shape(old.shape)} does not become {format_shape(new.shape)} by rows along one open axis",
             )
         return State(past, present, axes[0], parts=1)
 
@@ -299,7 +302,9 @@ class BoundStates:
                 what = f'run: the state "{name}" has room for {self._capacity} rows, not for {rows}'
                 raise UsageError("E10406", what, hint="a larger capacity (bind_state, run --capacity), or reset_state")
             if found != shape or rows < self.length:
-                what = f'run: output "{name}" is {_text(found)}, no state of {self.length} rows with more of them'
+                what = (
+                    f'run: output "{name}" is {format_shape(found)}, no state of {self.length} rows with more of them'
+                )
                 raise UsageError("E13031", what)
         for state, array in zip(self._states, self._arrays, strict=True):
             _rows(array, state.axis, rows)[...] = results[state.output]
@@ -322,16 +327,5 @@ def _rows(array: Array, axis: int, rows: int) -> Array:
     return array[(slice(None),) * axis + (slice(rows),)]
 
 
-def _index(ports: Sequence[NodeArg], name: str, code: str, kind: str) -> int:
-    names = [port.name for port in ports]
-    if name not in names:
-        raise UsageError(code, f'bind_state: no {kind} "{name}"', hint=f"the {kind}s are {', '.join(names)}")
-    return names.index(name)
-
-
 def _no_state(old: NodeArg, new: NodeArg, reason: str) -> UsageError:
     return UsageError("E13031", f'bind_state: "{new.name}" is not "{old.name}" with new rows: {reason}')
-
-
-def _text(shape: Sequence[int | str]) -> str:
-    return f"[{','.join(map(str, shape))}]"

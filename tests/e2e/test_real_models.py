@@ -128,3 +128,35 @@ def test_unoptimised_the_answer_is_the_same(name: str, tmp_path: Path) -> None:
     feeds = make_feeds(name, session, SHAPES.get(name, [{}])[0], seed=0)
     compared = verify(tmp_path / "m.om", MODELS / f"{name}.onnx", feeds=feeds)
     assert compared.passed, compared.outputs
+
+
+# Models that read a stream piece by piece: the input that is stepped through, and their states.
+STREAMING: Mapping[str, tuple[str, Mapping[str, str]]] = {
+    "dtln_1": ("input_2", {"tf_op_layer_stack_2": "input_3"}),
+    "gtcrn_stream": (
+        "mix",
+        {"conv_cache_out": "conv_cache", "tra_cache_out": "tra_cache", "inter_cache_out": "inter_cache"},
+    ),
+    "silero_vad": ("input", {"stateN": "state"}),
+}
+
+
+@needs_models
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@each_of(STREAMING)
+def test_iterations_give_what_single_runs_give(name: str, threads: int, tmp_path: Path) -> None:
+    (stepped, state), n = STREAMING[name], 7
+    convert(MODELS / f"{name}.onnx", tmp_path / "m.om", convert_options({}))
+    session = InferenceSession(tmp_path / "m.om", threads=threads)
+    pieces = [make_feeds(name, session, SHAPES.get(name, [{}])[0], seed)[stepped] for seed in range(n)]
+    feeds = make_feeds(name, session, SHAPES.get(name, [{}])[0], seed=n)
+    names = [port.name for port in session.get_outputs()]
+    now, expected = feeds, list[dict[str, Array]]()
+    for piece in pieces:
+        expected.append(dict(zip(names, session.run(None, {**now, stepped: piece}), strict=True)))
+        now = {**now, **{old: expected[-1][new] for new, old in state.items()}}
+    collect = [each for each in names if each not in state]
+    results = session.run_iterations({**feeds, stepped: np.stack(pieces)}, n, state=state, collect=collect)
+    for each, result in zip(names, results, strict=True):
+        rows = np.stack([outputs[each] for outputs in expected])
+        np.testing.assert_array_equal(result, rows if each in collect else rows[-1])

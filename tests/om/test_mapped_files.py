@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -92,11 +93,12 @@ def test_a_session_refuses_to_go_on_when_its_package_was_changed(
     InferenceSession(path).run(None, FEEDS)
 
 
-def test_a_profile_is_refused_too(path: Path) -> None:
+@pytest.mark.parametrize("use", [InferenceSession.profile, partial(InferenceSession.run_iterations, n=3)])
+def test_a_profile_and_iterations_are_refused_too(use: Callable[..., object], path: Path) -> None:
     session = InferenceSession(path)
     cut(path)
     with pytest.raises(PackageCorrupt, match="P0009"):
-        session.profile(FEEDS)
+        use(session, feeds=FEEDS)
 
 
 def replace(path: Path) -> None:
