@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from atcpy.verify.inputs import Array, Feeds
 
 
+DEFAULT_CAPACITY = 2048
+
+
 @dataclass(frozen=True)
 class InputSources:
     """Where the inputs come from, in the words of the command line."""
@@ -126,6 +129,8 @@ class Job:
     outputs: OutputRequest
     states: Sequence[str]  # OUT=IN, with a `*` for any text
     capacity: int  # rows that the states have room for
+    iterations: int | None  # how many runs are one call, whose states keep their shapes
+    collect: Sequence[str]  # outputs of which each of them counts
     custom_ops: Sequence[str] | None
     threads: int | None
     memory_limit: int | None
@@ -158,18 +163,24 @@ class Job:
             require_signature=self.require_signature,
         )
         states = read_states(self.states, session)
-        session.bind_state(states, capacity=self.capacity)
-        runs = self.inputs.feeds(session, world, states)
-        names = self.outputs.names(session, states)
+        bound = {} if self.iterations else states
+        session.bind_state(bound, capacity=self.capacity)
+        runs = self.inputs.feeds(session, world, bound)
+        names = self.outputs.names(session, bound)
         session.agree()  # late starters are not part of the time
         before_run()
         started = time.perf_counter()
         for feeds in runs:
-            results = session.run(names, feeds)
+            if self.iterations:
+                results = session.run_iterations(
+                    feeds, self.iterations, state=states, output_names=names, collect=self.collect
+                )
+            else:
+                results = session.run(names, feeds)
         seconds = time.perf_counter() - started
         arrays: dict[str, Any] = dict(zip(names, results, strict=True))
-        ran = f"{len(runs)} runs, states of {session.state_length} rows," if states else "ran"
-        return Computed(arrays, ran, seconds)
+        ran = f"{len(runs)} runs, states of {session.state_length} rows," if bound else "ran"
+        return Computed(arrays, f"{self.iterations} iterations" if self.iterations else ran, seconds)
 
     def on_single_rank(self) -> Outcome:
         """Run the package as the only rank."""
@@ -190,6 +201,22 @@ class Job:
         return cls(inputs=inputs, outputs=outputs, **fields)
 
 
+def check_iterations(iterations: int | None, collect: str | None, capacity: int | None, archives: int) -> None:
+    """Raise UsageError (E10001) for options that do not go with a number of iterations, or without one."""
+    if iterations is None:
+        if collect is not None:
+            what = "--collect: one run has one result"
+            raise UsageError("E10001", what, where=Where(option="collect"), hint="--iterations N")
+        return
+    if capacity is not None:
+        what = "--capacity: states of --iterations keep their shapes"
+        raise UsageError("E10001", what, where=Where(option="capacity"), hint="without --capacity")
+    if archives > 1:
+        what = f"--npz: {archives} files, where --iterations takes one"
+        hint = "one file, whose arrays may have the values of all iterations"
+        raise UsageError("E10001", what, where=Where(option="npz"), hint=hint)
+
+
 def read_states(texts: Sequence[str], session: "InferenceSession") -> dict[str, str]:
     """The inputs that outputs are bound to, by the names of the outputs; `present.*=past.*` stands for all that fit."""
     states: dict[str, str] = {}
@@ -201,7 +228,7 @@ def read_states(texts: Sequence[str], session: "InferenceSession") -> dict[str, 
             raise UsageError("E10001", what, where=Where(option="state"), hint=hint)
         before, star, after = output.partition("*")
         if not star:
-            states[output] = name
+            _bind(states, output, name)
             continue
         names = [port.name for port in session.get_outputs()]
         fitting = [each for each in names if re.fullmatch(f"{re.escape(before)}.*{re.escape(after)}", each, re.DOTALL)]
@@ -209,8 +236,14 @@ def read_states(texts: Sequence[str], session: "InferenceSession") -> dict[str, 
             what = f'--state: no output fits "{output}"'
             raise UsageError("E10001", what, where=Where(option="state"), hint=f"the outputs are {', '.join(names)}")
         for each in fitting:
-            states[each] = name.replace("*", each[len(before) : len(each) - len(after)])
+            _bind(states, each, name.replace("*", each[len(before) : len(each) - len(after)]))
     return states
+
+
+def _bind(states: dict[str, str], output: str, name: str) -> None:
+    if states.setdefault(output, name) != name:
+        what = f'--state: output "{output}" is bound to "{states[output]}" and to "{name}"'
+        raise UsageError("E10001", what, where=Where(option="state"))
 
 
 def raise_failed(outcome: Outcome) -> Outcome:

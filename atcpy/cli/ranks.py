@@ -9,7 +9,7 @@ from typing import Any
 from atcpy.cli.invocation import Invocation
 from atcpy.cli.job import Job, raise_failed
 from atcpy.cli.outcome import Outcome
-from atcpy.errors import AtcError, AtcWarning, InternalError, as_known_error
+from atcpy.errors import AtcError, AtcWarning, InternalError, UsageError, Where, as_known_error
 from atcpy.om.signature import PublicKey, read_public_keys
 from atcpy.runtime.distributed.failures import RankFailed
 from atcpy.runtime.distributed.launch import RankSetup, oversubscribed
@@ -40,6 +40,10 @@ def run_on_ranks(run: Invocation, job: Job, setup: RankSetup) -> Outcome:
         outcome = job.on_single_rank()
         return replace(outcome, warnings=[*outcome.warnings, unused])
     if setup.simulated > MAX_SIMULATED:
+        if job.iterations is not None:
+            what = f"--iterations: on {setup.simulated} ranks nothing runs, one run is predicted"
+            hint = f"at most {MAX_SIMULATED} ranks"
+            raise UsageError("E10001", what, where=Where(option="iterations"), hint=hint)
         return _predict(job.package, count, signers)
     if setup.simulated > 1:
         return _simulate(job, setup)

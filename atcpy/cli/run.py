@@ -63,12 +63,27 @@ def run_(
         typer.Option(
             "--state",
             metavar="OUT=IN",
-            help="The output is the input of the next run, a cache that grows; `*` is any text; repeatable.",
+            help="The output is the input of the next run: a cache that grows, or with --iterations a state that keeps "
+            "its shape; `*` is any text; repeatable.",
         ),
     ] = None,
     capacity: Annotated[
-        int, typer.Option("--capacity", min=1, metavar="N", help="How many rows states have room for.")
-    ] = 2048,
+        int | None, typer.Option("--capacity", min=1, metavar="N", help="Rows that caches have room for: 2048.")
+    ] = None,
+    iterations: Annotated[
+        int | None,
+        typer.Option(
+            "--iterations",
+            min=1,
+            max=2**31 - 1,
+            metavar="N",
+            help="Run it N times in one call; an input with an axis of size N more, in front, has a value for each.",
+        ),
+    ] = None,
+    collect: Annotated[
+        str | None,
+        typer.Option("--collect", metavar="A,B", help="With --iterations: all results of these outputs, not the last."),
+    ] = None,
     check_finite: Annotated[bool, typer.Option("--check_finite", help="Fail on NaN or infinity.")] = False,
     require_signature: RequireSignature = None,
     sandbox: Annotated[
@@ -78,13 +93,26 @@ def run_(
     **options: Any,
 ) -> Outcome:
     """Run a package on arrays or pictures."""
-    from atcpy.cli.job import InputSources, Job, OutputRequest
+    from atcpy.cli.job import DEFAULT_CAPACITY, InputSources, Job, OutputRequest, check_iterations
     from atcpy.runtime.distributed.launch import RankSetup, find_launch
 
     sources = InputSources(inputs or [], npz or [], fill, shape or [], image or [], mean, std, layout)
     request = OutputRequest(outputs, output_dir, npz_out, labels, top_k, check_finite)
-    limits = run.option("threads"), run.option("memory_limit")
-    job = Job(package, sources, request, state or [], capacity, options["custom_ops"], *limits, require_signature)
+    check_iterations(iterations, collect, capacity, len(npz or []))
+    collected = [name.strip() for name in collect.split(",")] if collect else []
+    job = Job(
+        package,
+        sources,
+        request,
+        state or [],
+        capacity or DEFAULT_CAPACITY,
+        iterations,
+        collected,
+        options["custom_ops"],
+        run.option("threads"),
+        run.option("memory_limit"),
+        require_signature,
+    )
     launch = find_launch()
     if sandbox:
         from atcpy.cli.sandbox import run_sandboxed
