@@ -18,7 +18,7 @@ from enum import Enum, IntEnum
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from atcpy.errors import ResourceLimit, Unsupported, UsageError, Where, did_you_mean, raise_os_error
+from atcpy.errors import PackageCorrupt, ResourceLimit, Unsupported, UsageError, Where, did_you_mean, raise_os_error
 from atcpy.files import parse_json, read_file
 from atcpy.sizes import ANY_SIZE as ANY_SIZE
 from atcpy.sizes import MAX_DIM as MAX_DIM
@@ -198,6 +198,17 @@ class Limits:
         return MemoryLimit(self.memory_bytes if self.memory_bytes is not None else default_memory_bytes())
 
 
+@dataclass(frozen=True, slots=True)
+class IterationsPerLoop:
+    """What one run of a package repeats: the model, `count` times. `states` maps outputs to the inputs that they are in
+    the next iteration; inputs `stepped` have a value for each.
+    """
+
+    count: int
+    states: Mapping[str, str] = field(default_factory=dict)
+    stepped: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, kw_only=True)
 class ParseOptions:
     """What reading a model needs."""
@@ -228,6 +239,7 @@ class PrepareOptions:
     max_const_bytes: int = 16 * MIB
     max_growth: float = 1.1
     allreduce: AllReduceSplit = AllReduceSplit()
+    loop: IterationsPerLoop | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -649,6 +661,44 @@ def _gears(value: Mapping[str, Any]) -> Gears | None:
     return gears
 
 
+def _read_states(option: str, value: object) -> dict[str, str]:
+    """`h2=h;c2=c`, or a dict: an input for each output."""
+    where = Where(option=option)
+    pairs: Iterable[tuple[object, object]]
+    if isinstance(value, Mapping):
+        pairs = value.items()
+    else:
+        parts = read_names(option, value, ";")
+        if bad := next((part for part in parts if "=" not in part), None):
+            what = f'--{option}: "{bad}" is no pair of an output and an input'
+            raise UsageError("E10001", what, where=where, hint="OUT=IN")
+        pairs = (part.split("=", 1) for part in parts)  # type: ignore[misc]
+    states: dict[str, str] = {}
+    for output, input_ in pairs:
+        new, old = _text(option, output), _text(option, input_)
+        if new in states:
+            raise UsageError("E10001", f'--{option}: output "{new}" is bound twice', where=where)
+        if old in states.values():
+            raise UsageError("E10001", f'--{option}: two outputs are bound to input "{old}"', where=where)
+        states[new] = old
+    return states
+
+
+def _loop(value: Mapping[str, Any]) -> IterationsPerLoop | None:
+    """What one run repeats. Raises UsageError for options that do not go together."""
+    count = value["iterations_per_loop"]
+    if count == 1:
+        if option := next((name for name in ("state", "stepped") if value[name]), None):
+            what = f"--{option}: one run of the package is one run of the model"
+            raise UsageError("E10001", what, where=Where(option=option), hint="--iterations_per_loop N")
+        return None
+    if gears := next((name for name in _GEAR_OPTIONS if value[name]), None):
+        what = f"--iterations_per_loop and --{gears} cannot be used together"
+        hint = "leave the iterations to run --iterations"
+        raise UsageError("E10001", what, where=Where(option="iterations_per_loop"), hint=hint)
+    return IterationsPerLoop(count, value["state"], value["stepped"])
+
+
 def _check_batches(option: str, opened: Mapping[str, Sequence[int]], shapes: Mapping[str, InputDims]) -> None:
     where = Where(option=option)
     if not opened:
@@ -1006,6 +1056,26 @@ _TABLE = (
         'the values that become outputs, "node:0;node:1" or output names',
         ";".join,
     ),
+    Option(
+        "iterations_per_loop",
+        number(read_int, 1, 2**31 - 1),
+        1,
+        "how often one run of the package runs the model, as GE's sink mode",
+    ),
+    Option(
+        "state",
+        _read_states,
+        {},
+        'with --iterations_per_loop: outputs that are inputs of the next iteration, "h2=h;c2=c"',
+        lambda states: ";".join(f"{new}={old}" for new, old in sorted(states.items())),
+    ),
+    Option(
+        "stepped",
+        lambda option, value: read_names(option, value, ";"),
+        (),
+        'with --iterations_per_loop: inputs that have a value for each iteration, "x;y"',
+        lambda names: ";".join(sorted(names)),
+    ),
     Option("framework", read_framework, None, "5 for ONNX, 3 for TensorFlow; default: by content"),
     Option(
         "input_format",
@@ -1183,6 +1253,7 @@ def _sorted_into_records(read: Mapping[str, Any], recorded: Mapping[str, str]) -
                 value["allreduce_split_threshold"],
                 value["allreduce_cost"],
             ),
+            loop=_loop(value),
         ),
         split=SplitOptions(level=level, switches=switches),
         optimize=OptimizeOptions(
@@ -1221,12 +1292,29 @@ def recorded_options(cmdline: str) -> ConvertOptions:
     """The options that decide how a graph is compiled, out of what `atc_cmdline` recorded in a package; those
     that name a file are known there by its hash only.
     """
+    return _recorded(cmdline, _COMPILING)
+
+
+def recorded_loop(cmdline: str) -> IterationsPerLoop | None:
+    """What one run of a package repeats, out of what `atc_cmdline` recorded in it. Raises PackageCorrupt (P0005) if
+    that is no command line.
+    """
+    try:
+        return _recorded(cmdline, _LOOP).prepare.loop
+    except (ValueError, UsageError) as error:
+        raise PackageCorrupt("P0005", f"its command line cannot be read: {error}") from error
+
+
+def _recorded(cmdline: str, names: frozenset[str]) -> ConvertOptions:
     texts: dict[str, object] = {}
     for word in shlex.split(cmdline)[2:]:
         name, _, text = word.removeprefix("--").partition("=")
-        if name in _COMPILING and not text.startswith("sha256:"):
+        if name in names and not text.startswith("sha256:"):
             texts[name] = text
     return convert_options(texts)
+
+
+_LOOP = frozenset({"iterations_per_loop", "state", "stepped"})
 
 
 _COMPILING = frozenset(

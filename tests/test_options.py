@@ -22,6 +22,7 @@ from atcpy.options import (
     Gears,
     ImplMode,
     InputDims,
+    IterationsPerLoop,
     Limits,
     MemoryLimit,
     Network,
@@ -70,6 +71,9 @@ EFFECTS: dict[str, tuple[object, str, object]] = {
     "dynamic_batch_size": ("1,2", "parse.gears", Gears(GearKind.BATCH, ((1,), (2,)))),
     "dynamic_image_size": ("8,8;9,9", "parse.gears", Gears(GearKind.IMAGE, ((8, 8), (9, 9)))),
     "dynamic_dims": ("3;4", "parse.gears", Gears(GearKind.DIMS, ((3,), (4,)))),
+    "iterations_per_loop": ("100", "prepare.loop", IterationsPerLoop(100)),
+    "state": ("h2=h;c2=c", "prepare.loop.states", {"h2": "h", "c2": "c"}),
+    "stepped": ("x;y", "prepare.loop.stepped", ("x", "y")),
     "out_nodes": ("a:0;b:1", "parse.out_nodes", ("a:0", "b:1")),
     "framework": ("3", "parse.framework", Framework.TENSORFLOW),
     "input_format": ("ND", "parse.input_format", "ND"),
@@ -105,6 +109,8 @@ NEEDED: dict[str, dict[str, object]] = {
     "dynamic_batch_size": {"input_shape": "x:-1,3"},
     "dynamic_image_size": {"input_shape": "x:1,3,-1,-1"},
     "dynamic_dims": {"input_shape": "x:2,-1"},
+    "state": {"iterations_per_loop": 2},
+    "stepped": {"iterations_per_loop": 2},
 }
 
 

@@ -19,7 +19,8 @@ TABLE = (
     "out_nodes", "input_format", "signature", "tag_set",
     "zipmap", "static", "fold_default_inputs", "oo_level", "skip_pass", "fusion_switch_file",
     "optimization_switch", "pass_limit", "op_select_implmode", "enable_graph_kernel", "disable_reuse_memory",
-    "enable_single_stream", "max_const", "max_growth", "allreduce_split", "allreduce_split_size",
+    "enable_single_stream", "iterations_per_loop", "state", "stepped", "max_const", "max_growth", "allreduce_split",
+    "allreduce_split_size",
     "allreduce_split_index", "allreduce_split_threshold", "allreduce_cost", "sign",
     "dump_graph", "dump_stages", "dump_passes", "export_compile_stat",
 )  # fmt: skip

@@ -8,7 +8,18 @@ from atcpy.ir import Source
 from atcpy.ir.decisions import PassCount
 from atcpy.report.allreduce import allreduce_line
 from atcpy.report.record import to_json
-from atcpy.report.units import count_of, counts, duration, largest_arena, planned, shape, size, states, streams
+from atcpy.report.units import (
+    count_of,
+    counts,
+    duration,
+    iterations,
+    largest_arena,
+    planned,
+    shape,
+    size,
+    states,
+    streams,
+)
 from atcpy.stages.report import ConvertReport, Memory, PortInfo, Precision
 
 _ENGINES = ("AIcoreEngine", "VectorEngine", "AICPU", "GE_LOCAL", "DNN_HCCL", "HOST_CPU")
@@ -41,6 +52,8 @@ def _lines(report: ConvertReport, model: str, seconds: float, soc_is_default: bo
         yield f"  open dims  {'in part ' if report.plans else ''}not planned ahead: {report.unplanned}"
     if report.states:
         yield f"  states     {states(report.states)}"
+    if report.iterations is not None:
+        yield f"  iterations {iterations(report.iterations)}"
     if report.gears:
         yield f"  gears      {' · '.join(str(gear) for gear in report.gears)}"
     shown = {name: report.engines.get(name, 0) for name in _ENGINES}

@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
+from atcpy.options import IterationsPerLoop
+
 _SIZES = (("GB", 1 << 30), ("MB", 1 << 20), ("KB", 1 << 10))
 
 
@@ -61,6 +63,13 @@ def states(inputs: Mapping[str, str]) -> str:
     output, name = next(iter(inputs.items()))
     more = f" and {len(inputs) - 1} more" if len(inputs) > 1 else ""
     return f"{output} of {name}{more}   (caches that may stay in the session: bind_state)"
+
+
+def iterations(loop: IterationsPerLoop) -> str:
+    """What one run of a package repeats: `1000 of the model in one run, states h2=h, steps of x`."""
+    states = f", states {' '.join(f'{new}={old}' for new, old in loop.states.items())}" if loop.states else ""
+    steps = f", steps of {' '.join(loop.stepped)}" if loop.stepped else ""
+    return f"{loop.count} of the model in one run{states}{steps}"
 
 
 def count_of(count: int, noun: str, nouns: str = "") -> str:

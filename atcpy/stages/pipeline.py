@@ -37,6 +37,7 @@ from atcpy.passes.split.known_shapes import is_known
 from atcpy.stages import report as reporting
 from atcpy.stages.compile import compile_graph
 from atcpy.stages.gears import compile_gears
+from atcpy.stages.iterate import iterate
 from atcpy.stages.optimize import optimize
 from atcpy.stages.parse import ParsedModel, parse
 from atcpy.stages.prepare import prepare, prepare_bodies
@@ -106,6 +107,10 @@ def compile_model(
     with clock.stage(Stage.PREPARE):
         full = assume_full_caches(graph)
         prepare(graph, manager)
+        if options.prepare.loop is not None:
+            graph, full = iterate(graph, options.prepare.loop), None
+            clock.graphs = (graph,)
+            prepare(graph, manager)
         _check_values(graph, options.limits.memory())
         prepare_bodies(graph, manager)
     identity = Identity(options.soc, options.atc_cmdline, parsed.source, __version__)
@@ -284,6 +289,7 @@ def _report(
             compiled.clusters, [port.name for port in compiled.inputs], [port.name for port in compiled.outputs]
         ),
         unplanned=compiled.unplanned,
+        iterations=options.prepare.loop,
         engines=reporting.count_engines(graph),
         host_cpu_ops=host_ops,
         custom_ops=custom_ops_in(graph),

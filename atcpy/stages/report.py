@@ -14,6 +14,7 @@ from atcpy.kernels.record import HOST_FAMILY, STREAM_ACTIVE
 from atcpy.kernels.symbolic_program import largest_arena_bytes
 from atcpy.ops import is_view
 from atcpy.ops.elementwise import graph_kernel
+from atcpy.options import IterationsPerLoop
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +119,7 @@ class ConvertReport:
     allreduce: AllReducePlan | None = None
     streams: StreamCount = field(default_factory=lambda: StreamCount(0, 1))
     signed_by: str | None = None  # the fingerprint of the key
+    iterations: IterationsPerLoop | None = None  # of the model, in one run of the package
     warnings: tuple[AtcWarning, ...] = ()
 
 

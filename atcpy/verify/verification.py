@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -12,12 +12,13 @@ from atcpy.files import open_file
 from atcpy.ir import Source
 from atcpy.om.signature import PublicKeys
 from atcpy.ops.custom import CustomOps
-from atcpy.options import ParseOptions, default_threads
+from atcpy.options import ParseOptions, default_threads, recorded_loop
 from atcpy.parsers.onnx import read_model
 from atcpy.stages.parse import names_tensorflow
 from atcpy.verify.compare import OutputReport, Tolerance, compare_all, paired
 from atcpy.verify.float64 import evaluate_in_float64, recheck
 from atcpy.verify.inputs import Feeds, Fill, integer_bounds, make_feeds, session_ports
+from atcpy.verify.iterated import iterated, require_loop
 from atcpy.verify.oracle import FindOracle, Oracle, OracleRequest, behind_random, find_oracle, missing_inputs
 from atcpy.verify.quantization import quantization_steps
 from atcpy.verify.sizes import TRIALS, describe, is_open, trials, with_sizes
@@ -77,6 +78,10 @@ def verify(
         case = _Case(*find_tensorflow_oracle(path, session.model.cmdline, names, oracle))
     else:
         case = _onnx_case(session, path, names, oracle, threads or default_threads(), custom, find, allow_hardlinks)
+    loop = recorded_loop(session.model.cmdline)
+    if loop is not None:
+        require_loop(session, loop)
+        case = replace(case, oracle=iterated(case.oracle, loop))
     trial_reports: list[tuple[OutputReport, ...]] = []
     tried_sizes: list[str] = []
     refused: AtcError | None = None

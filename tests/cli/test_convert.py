@@ -35,6 +35,7 @@ def test_json_has_the_keys_that_scripts_read(invoke: Invoke, model: Path, tmp_pa
         "output", "bytes", "sha256", "source", "soc", "inputs", "outputs", "nodes_before", "task_count", "engines",
         "host_cpu_ops", "passes", "precision", "memory", "transdata", "gears", "stages", "unknown_shapes",
         "plans", "guards", "states", "unplanned", "custom_ops", "allreduce", "streams", "signed_by",
+        "iterations",
     ]  # fmt: skip
     assert result["bytes"] == (tmp_path / "m.om").stat().st_size
     assert result["source"]["opsets"] == {"ai.onnx": 17}
@@ -180,3 +181,11 @@ def test_a_package_that_differs_is_kept_aside(
     assert ran.out.startswith(f"{tmp_path}/m.rejected.om ")
     assert (tmp_path / "m.om").read_bytes() == b"old"
     assert (tmp_path / "m.rejected.om").read_bytes()[:4] == b"IMOD"
+
+
+def test_iterations_of_the_model_are_reported(invoke: Invoke, model: Path, tmp_path: Path) -> None:
+    ran = invoke("convert", "--model", model, "-o", tmp_path / "m.om", "--iterations_per_loop", 5, "--stepped", "x")
+    assert "\n  iterations 5 of the model in one run, steps of x\n" in ran.out
+    assert "\n  inputs     x float32 [5,2,3]\n" in ran.out
+    envelope = invoke("convert", "--model", model, "-o", tmp_path / "m", "--iterations_per_loop", 5, "--json").envelope
+    assert envelope["result"]["iterations"] == {"count": 5, "states": {}, "stepped": []}

@@ -100,6 +100,17 @@ def test_opens_with_branches_on_streams(tmp_path: Path) -> None:
     assert opened(compiled, tmp_path)["graphs"][0]["types"]["StreamActive"] == 1
 
 
+def test_opens_with_the_loop_of_a_package_that_repeats_itself(tmp_path: Path) -> None:
+    text = "g (float[4] x, float[4] h) => (float[4] h2, float[4] y) { h2 = Add(h, x) y = Tanh(h2) }"
+    options = convert_options({"iterations_per_loop": 9, "state": "h2=h", "stepped": "x"})
+    whole, body = opened(compile_model(model(text), options)[0], tmp_path)["graphs"]
+    assert whole["types"] == {"Data": 2, "Loop": 1, "NetOutput": 1}
+    assert "npu_runconfig/iterations_per_loop:0" in {each["name"] for each in whole["initializers"]}
+    assert "IteratorCtrl_StreamSwitch" in {node["name"] for node in whole["list"]}
+    assert body["types"] == {"Add": 1, "Data": 5, "GatherV2D": 1, "NetOutput": 1, "Tanh": 1}
+    assert body["inputs"][0]["name"] == "npu_runconfig/loop_cond:0"
+
+
 def branches() -> str:
     """Eight branches that are worth a stream each."""
     ops = ("Sin", "Cos", "Exp", "Neg", "Tanh", "Abs", "Sqrt", "Sigmoid")
