@@ -62,8 +62,9 @@ def arrays(folder: Path) -> dict[str, np.ndarray]:
 
 @pytest.mark.slow
 @needs_mpi
-def test_processes_and_threads_give_the_same(folder: Path, tmp_path: Path) -> None:
-    common = ("g.om", *FEEDS, "--json")
+@pytest.mark.parametrize("more", [(), ("--iterations", "3", "--state", "m=x")], ids=["once", "iterations"])
+def test_processes_and_threads_give_the_same(more: tuple[str, ...], folder: Path, tmp_path: Path) -> None:
+    common = ("g.om", *FEEDS, *more, "--json")
     by_mpi = run(folder, *common, "--ranks", "2", "--output-dir", str(tmp_path / "mpi"))
     simulated = run(folder, *common, "--simulate-ranks", "2", "--output-dir", str(tmp_path / "threads"))
     assert by_mpi.code == simulated.code == 0, by_mpi.err + simulated.err
