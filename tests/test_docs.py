@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import os
 import re
 import shlex
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -19,6 +22,7 @@ from tests.sources import MODULES, REPO, relative_name, syntax
 DOCS = REPO / "docs"
 PAGES = sorted([*DOCS.rglob("*.md"), *REPO.glob("*.md"), *(REPO / "benchmarks").glob("*.md")])
 RECIPES = sorted(DOCS.glob("add-a*.md"))
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(REPO)}
 GAP = "…"  # a line of its own in a quoted block: lines of the file are left out
 
 
@@ -65,6 +69,7 @@ def test_a_block_that_names_a_file_quotes_it() -> None:
     [
         *RECIPES,
         pytest.param(REPO / "README.md", marks=pytest.mark.slow),
+        pytest.param(DOCS / "sink-mode.md", marks=pytest.mark.slow),
         DOCS / "collectives.md",
         *(
             DOCS / name
@@ -83,7 +88,7 @@ def test_a_block_that_names_a_file_quotes_it() -> None:
 )
 @pytest.mark.usefixtures("no_custom_ops")
 def test_python_and_commands_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for folder in ("models/digits", "models/scores", "examples/custom_ops"):
+    for folder in ("models/digits", "models/scores", "examples/custom_ops", "examples/sink"):
         shutil.copytree(REPO / folder, tmp_path / folder)
     monkeypatch.chdir(tmp_path)
     for info, text in blocks(page):
@@ -92,8 +97,11 @@ def test_python_and_commands_run(page: Path, tmp_path: Path, monkeypatch: pytest
         elif info == ["sh"]:
             for line in text.splitlines():
                 command, *arguments = shlex.split(line, comments=True)
-                assert command == "atcpy"
-                assert execute(arguments) == 0, line
+                if command == "python":
+                    subprocess.run([sys.executable, *arguments], env=ENVIRONMENT, check=True, capture_output=True)
+                else:
+                    assert command == "atcpy"
+                    assert execute(arguments) == 0, line
 
 
 @pytest.mark.parametrize("page", RECIPES, ids=relative_name)
