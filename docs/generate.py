@@ -70,6 +70,7 @@ Every `_` in an option may be written `-`.
 def options_page() -> str:
     """The text of docs/options.md: what all commands share, then a table a command."""
     commands: dict[str, Any] = vars(typer.main.get_command(app))["commands"]
+    del commands["atc"]  # it has a page of its own
     every = set.intersection(*({_row(p) for p in command.params} for command in commands.values()))
     shared = [row for row in map(_row, commands["convert"].params) if row in every]
     lines = [OPTIONS_HEAD, *_table("All commands", shared)]

@@ -22,7 +22,7 @@ app = typer.Typer(
     name="atcpy",
     help="Compile ONNX graphs for CPUs, run them, and prove them equal to the model.",
     add_completion=True,
-    no_args_is_help=True,
+    no_args_is_help=False,  # the callback shows it
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     # One declaration stands for both spellings: --input_shape and --input-shape.
@@ -65,6 +65,12 @@ for function, table in (
     (doctor.doctor, ()),
 ):
     add_command(app, function, table)
+
+
+@app.command("atc", context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
+def atc_() -> None:
+    """Compile a model by ATC's command line (atcpy atc --help)."""
+    raise AssertionError("`execute` reads its arguments, which are no arguments of typer's")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

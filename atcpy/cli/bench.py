@@ -182,9 +182,7 @@ def _record(measured: "Measured", layers: "list[LayerTime]", threads: int) -> di
 def _lines(measured: "Measured", layers: "list[LayerTime]", threads: int) -> Iterator[str]:
     rows = []
     for side in measured.sides:
-        unit, factor = ("ms", 1e3) if side.median >= 1e-4 else ("µs", 1e6)
-        cells = (f"{side.median * factor:.3g} {unit}", *(f"{value * factor:.3g}" for value in (side.p90, side.min)))
-        rows.append((side.name, *cells, duration(side.load), duration(side.first)))
+        rows.append((side.name, *map(duration, (side.median, side.p90, side.min, side.load, side.first))))
     yield from table(("", "median", "p90", "min", "load", "first run"), rows)
     cores = _ranges(sorted(os.sched_getaffinity(0)))
     runs = f"{measured.interleaved_runs} {'interleaved ' if measured.ratio else ''}runs"

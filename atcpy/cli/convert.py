@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from atcpy.cli import custom_ops
-from atcpy.cli.invocation import Invocation
+from atcpy.cli.invocation import NEEDS_QUOTES, Invocation
 from atcpy.cli.outcome import Outcome
 from atcpy.cli.verify import compare_with_model, verdict_lines
 from atcpy.errors import UsageError, Where
@@ -28,7 +28,8 @@ TABLE = (
 
 def convert(
     run: Invocation,
-    model: Annotated[str, typer.Option("--model", "-m", metavar="M.onnx", help="The model.")],
+    argument: Annotated[str | None, typer.Argument(metavar="M.onnx", help="The model.")] = None,
+    model: Annotated[str | None, typer.Option("--model", "-m", metavar="M.onnx", help="The same.")] = None,
     output: Annotated[
         str | None, typer.Option("--output", "-o", metavar="M.om", help="The package; default: <model>.om, here.")
     ] = None,
@@ -45,6 +46,7 @@ def convert(
     **options: Any,
 ) -> Outcome:
     """Compile a model into a package."""
+    model = chosen_model(argument, model)
     parsed = read_options(run, options)
     target = package_path(model, output)
     if not overwrite and target.exists():
@@ -56,6 +58,7 @@ def convert(
     from atcpy.stages import pipeline
 
     statistics = CompileStatistics(parsed.export_compile_stat)
+    target.parent.mkdir(parents=True, exist_ok=True)
     started = time.perf_counter()
     written = rejected_path(target) if verify else target
     report = pipeline.convert(Path(model), written, parsed, Watcher(run, parsed.dump))
@@ -78,6 +81,17 @@ def convert(
     if verdict is None or verdict.passed:
         statistics.at_end(report)
     return Outcome(result, lines, None if verdict is None else verdict.error, warnings=report.warnings)
+
+
+def chosen_model(argument: str | None, option: str | None) -> str:
+    """The model, which is an argument or an option. Raises UsageError unless it is one of both."""
+    where = Where(option="model")
+    if argument is not None and option is not None:
+        what = f'two models are given, "{argument}" and --model "{option}"'
+        raise UsageError("E10047", what, where=where, hint=NEEDS_QUOTES)
+    if argument is None and option is None:
+        raise UsageError("E10054", "no model is given", where=where, hint="atcpy convert M.onnx")
+    return argument or option or ""
 
 
 def rejected_path(target: Path) -> Path:

@@ -37,6 +37,7 @@ from atcpy.files import require_unchanged_files
 from atcpy.options import OPTIONS, Option, read_bool, read_choice
 
 BROKEN_PIPE = 141
+NEEDS_QUOTES = 'a value with ";" or a space needs quotes'
 
 
 @dataclass
@@ -294,5 +295,5 @@ def usage_error(error: Any, arguments: Sequence[str], known_options: Iterable[st
     if kind == "BadOptionUsage" and "argument" in error.format_message():
         return UsageError("E10004", f"{option} needs a value", where=Where(option=option))
     message = error.format_message()
-    hint = 'a value with ";" or a space needs quotes' if "unexpected extra argument" in message else ""
+    hint = NEEDS_QUOTES if "unexpected extra argument" in message else ""
     return UsageError("E10001", message[:1].lower() + message[1:].rstrip("."), hint=hint)

@@ -20,7 +20,7 @@ COMMANDS = [
 
 def test_help_lists_each_command(invoke: Invoke) -> None:
     listed = invoke("--help").out.partition("Commands:")[2]
-    assert [line.split()[0] for line in listed.strip().splitlines()] == COMMANDS
+    assert [line.split()[0] for line in listed.strip().splitlines()] == [*COMMANDS, "atc"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -79,9 +79,16 @@ def test_an_unknown_command_names_the_nearest(invoke: Invoke) -> None:
     assert '"convert"' in ran.err
 
 
+def test_without_arguments_it_says_what_it_can_do(invoke: Invoke) -> None:
+    ran = invoke()
+    assert (ran.code, ran.err) == (0, "")
+    assert "Commands:\n  convert " in ran.out
+    assert "\n  atc " in ran.out
+
+
 def test_a_missing_option_is_named(invoke: Invoke) -> None:
     ran = invoke("convert", "--soc", "Ascend910")
-    assert (ran.code, ran.err) == (2, "error[E10054] --model is required\n")
+    assert (ran.code, ran.err) == (2, "error[E10054] no model is given\n  at --model\n  help: atcpy convert M.onnx\n")
 
 
 def test_a_missing_argument_is_named(invoke: Invoke) -> None:
@@ -205,7 +212,7 @@ def test_streams_and_codes_of_a_real_process(package: Path) -> None:
 
 
 def test_registered_commands_are_all_tested() -> None:
-    assert [info.name for info in app.app.registered_commands] == COMMANDS
+    assert [info.name for info in app.app.registered_commands] == [*COMMANDS, "atc"]
 
 
 def test_execute_gives_the_code_of_help() -> None:

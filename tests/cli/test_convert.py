@@ -189,3 +189,16 @@ def test_iterations_of_the_model_are_reported(invoke: Invoke, model: Path, tmp_p
     assert "\n  inputs     x float32 [5,2,3]\n" in ran.out
     envelope = invoke("convert", "--model", model, "-o", tmp_path / "m", "--iterations_per_loop", 5, "--json").envelope
     assert envelope["result"]["iterations"] == {"count": 5, "states": {}, "stepped": []}
+
+
+def test_the_model_is_an_argument_or_an_option(invoke: Invoke, model: Path, tmp_path: Path) -> None:
+    assert invoke("convert", model, "-o", tmp_path / "a.om", "-q").code == 0
+    assert invoke("convert", "--model", model, "-o", tmp_path / "b.om", "-q").code == 0
+    assert (tmp_path / "a.om").read_bytes() == (tmp_path / "b.om").read_bytes()
+    both = invoke("convert", model, "--model", model)
+    assert (both.code, both.err.splitlines()[0][:13]) == (2, "error[E10047]")
+
+
+def test_folders_of_the_output_are_made(invoke: Invoke, model: Path, tmp_path: Path) -> None:
+    assert invoke("convert", model, "-o", tmp_path / "a" / "b" / "c.om", "-q").code == 0
+    assert (tmp_path / "a" / "b" / "c.om").exists()

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from atcpy.atc_flags import FLAG_BY_NAME, FlagKind
+from atcpy.cli.invocation import NEEDS_QUOTES
 from atcpy.errors import did_you_mean
 
 
@@ -43,8 +44,7 @@ def read_arguments(words: Sequence[str]) -> Mapping[str, str]:
         texts.pop(flag.name, None)
         texts[flag.name] = text
     if left:
-        hint = 'a value with ";" or a space needs quotes: --input_shape="x:1,3;y:1"'
-        raise ArgumentError(f"ERROR: Non-option parameter: {left[0]}", hint)
+        raise ArgumentError(f"ERROR: Non-option parameter: {left[0]}", f'{NEEDS_QUOTES}: --input_shape="x:1,3;y:1"')
     return texts
 
 
