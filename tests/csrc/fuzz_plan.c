@@ -199,6 +199,17 @@ static struct atc_task a_task(void)
     return seeds[fuzz_any(n_seeds)].task;
 }
 
+/* A task of the host, beside the others or not. */
+static struct atc_task a_collective(void)
+{
+    struct atc_task task = {.family = "host", .n_src = 1, .n_dst = 1};
+    fill_slot(task.slots, false);
+    fill_slot(task.slots + 1, true);
+    task.stream = (uint32_t)fuzz_any(3);
+    task.event_record = (uint32_t)fuzz_any(3);
+    return task;
+}
+
 /* One change: a field of the record by its meaning, or any byte. */
 static void change(uint8_t *bytes, size_t size)
 {
@@ -217,6 +228,8 @@ static void change(uint8_t *bytes, size_t size)
     case 3:
         if (fuzz_any(8) == 0)
             memset(task.family, 'a', sizeof task.family); /* its end is missing */
+        else if (fuzz_any(4) == 0)
+            task = a_collective();
         else
             task.n_src = (uint8_t)fuzz_any(fuzz_any(2) ? 5 : 256);
         break;
@@ -379,6 +392,9 @@ static void read_seeds(const char *path)
         try_allocations(&seeds[i].task);
         try_names(&seeds[i].task);
     }
+    const struct atc_task collective = {
+        .family = "host", .n_dst = 1, .stream = 1, .slots = {{.region = REGION_ARENA, .bytes = 8}}};
+    try_allocations(&collective);
     printf("%zu launches, %lld accepted\n", n_seeds, (long long)taken);
     if (n_seeds == 0 || taken * 2 < (int64_t)n_seeds)
         exit(3); /* the seeds do not fit this driver any more */
