@@ -22,6 +22,7 @@ enum {
     LOADS = 200,
     FORKS = 5,
     THREADS = 3,
+    CORES = 8, /* so that workers help all of them */
     ELEMENTS = 1000,
     MAX_VALUE = 1 << 20,
     TURNS = 5,
@@ -235,6 +236,7 @@ static void run_in_child(void)
 
 int main(void)
 {
+    atc_set_cores(atc_all_workers(), CORES);
     atc_arena_pool_init(&shared_arenas);
     struct atc_plan *const own = load(NULL), *const sharing = load(&shared_arenas);
     plans[0] = own;

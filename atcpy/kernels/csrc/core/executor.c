@@ -143,8 +143,8 @@ static struct launch launch_of(struct atc_run *run, const struct atc_bound_task 
 static void run_task(struct atc_run *run, const struct atc_bound_task *task)
 {
     struct launch launch = launch_of(run, task, &run->fault);
-    atc_parallel(task->parallel ? run->plan->threads : 1, task->items, run_items, ask_stop,
-                 &launch);
+    atc_parallel(run->plan->workers, task->parallel ? run->plan->threads : 1, task->items,
+                 run_items, ask_stop, &launch);
 }
 
 static bool has_fault(const struct atc_fault *fault)
@@ -210,7 +210,8 @@ static enum atc_run_status run_section(struct atc_run *run, int64_t number)
     const struct atc_bound_task *task = run->plan->tasks + number;
     struct section section = {
         .run = run, .first = number + 1, .ends = run->plan->stream_ends + number + 1};
-    atc_parallel(run->plan->threads, task->items, run_some_streams, ask_stop_of_section, &section);
+    atc_parallel(run->plan->workers, run->plan->threads, task->items, run_some_streams,
+                 ask_stop_of_section, &section);
     run->stamped_ns =
         run->elapsed_ns == NULL ? 0 : atc_now_ns(); /* its tasks noted their own time */
     for (int64_t i = 0; i < task->items; i++) {
@@ -313,7 +314,10 @@ static enum atc_run_status run_range(struct atc_run *run, int64_t first, int64_t
 enum atc_run_status atc_run_tasks(struct atc_run *run, int64_t first, int64_t last)
 {
     run->stamped_ns = run->stop.asked_ns = atc_now_ns();
-    return run_range(run, first, last);
+    const bool counts = atc_enter(run->plan->workers);
+    const enum atc_run_status status = run_range(run, first, last);
+    atc_leave(run->plan->workers, counts);
+    return status;
 }
 
 static void prepare_next(uint8_t **bases, const struct atc_iterations *iterations)
@@ -328,10 +332,9 @@ static void prepare_next(uint8_t **bases, const struct atc_iterations *iteration
         bases[iterations->strides[i].port] += iterations->strides[i].bytes;
 }
 
-enum atc_run_status atc_run_iterations(struct atc_run *run, uint8_t **bases,
-                                       struct atc_iterations *iterations)
+static enum atc_run_status iterate(struct atc_run *run, uint8_t **bases,
+                                   struct atc_iterations *iterations)
 {
-    run->stamped_ns = run->stop.asked_ns = atc_now_ns();
     for (iterations->done = 0; iterations->done < iterations->count;) {
         const enum atc_run_status status = run_range(run, 0, run->plan->n_tasks);
         if (status != RUN_DONE)
@@ -345,4 +348,14 @@ enum atc_run_status atc_run_iterations(struct atc_run *run, uint8_t **bases,
             return RUN_INTERRUPTED;
     }
     return RUN_DONE;
+}
+
+enum atc_run_status atc_run_iterations(struct atc_run *run, uint8_t **bases,
+                                       struct atc_iterations *iterations)
+{
+    run->stamped_ns = run->stop.asked_ns = atc_now_ns();
+    const bool counts = atc_enter(run->plan->workers);
+    const enum atc_run_status status = iterate(run, bases, iterations);
+    atc_leave(run->plan->workers, counts);
+    return status;
 }

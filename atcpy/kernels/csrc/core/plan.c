@@ -450,6 +450,7 @@ struct atc_plan *atc_plan_load(const uint8_t *records, size_t bytes, const uint8
     plan->n_inputs = limits->n_inputs;
     plan->n_outputs = limits->n_outputs;
     plan->threads = threads;
+    plan->workers = atc_all_workers();
     uint32_t events = 0;
     for (int64_t i = 0; i < plan->n_tasks; i++) {
         const bool in_order = events_ok(plan->records + i, &events);

@@ -4,6 +4,7 @@
 
 #include "core/arena_pool.h"
 #include "core/kernel.h"
+#include "core/pool.h"
 
 struct atc_limits {
     int64_t arena_bytes;
@@ -43,7 +44,8 @@ struct atc_plan {
     int64_t n_inputs, n_outputs;
     bool *
         is_cleared; /* the outputs that a run may leave unwritten, set by atc_plan_writes_outputs */
-    int threads;
+    int threads;    /* at most, the calling one included */
+    struct atc_workers *workers; /* that help */
     struct atc_arena_pool own_arenas;
     struct atc_arena_pool *arenas; /* those, or the ones that it shares with other plans */
 };
