@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
+from atcpy.kernels import _kernels
 from atcpy.passes.compile import emit_tasks
 from tests.attribute_defaults import check_reads
 from tests.effort import FAST, THOROUGH
@@ -19,6 +20,7 @@ settings.register_profile("thorough", THOROUGH)
 settings.load_profile("fast")
 check_reads()
 emit_tasks.ALWAYS_VERIFY = True
+_kernels.set_cores(8)  # work is split into as many parts as a test asks for, whatever the machine has
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -18,6 +18,7 @@ from atcpy.errors import InternalError, ResourceLimit
 from atcpy.options import MIB, default_memory_bytes, default_threads
 from atcpy.report.columns import table
 from atcpy.report.units import count_of, duration, size
+from atcpy.threads import cpu_quota
 
 if TYPE_CHECKING:
     from atcpy.verify.selftest import CaseReport
@@ -102,6 +103,7 @@ def cpu() -> dict[str, Any]:
         "l1_bytes": l1,
         "l2_bytes": l2,
         "affinity": sorted(os.sched_getaffinity(0)),
+        "quota": cpu_quota(),
         "threads": default_threads(),
     }
 
@@ -140,7 +142,8 @@ def _lines(result: dict[str, Any], reports: "list[CaseReport]") -> Iterator[str]
     yield f"atcpy {result['version']}   Python {result['python']}   {result['platform']}"
     yield f"cpu       {found['model']}"
     yield f"          kernels for {found['isa']}; it has {' '.join(found['features']) or 'no vector extensions'}"
-    yield f"threads   {found['threads']} by default, {count_of(cores, 'CPU')} may be used"
+    quota = "" if found["quota"] is None else f", {found['quota']} at a time"
+    yield f"threads   {found['threads']} by default, {count_of(cores, 'CPU')} may be used{quota}"
     yield f"memory    {size(result['memory_limit'])} by default"
     yield "packages  " + ", ".join(f"{name} {text or 'missing'}" for name, text in result["packages"].items())
     yield "extras    " + ", ".join(f"{name} {text or 'not installed'}" for name, text in result["extras"].items())

@@ -11,14 +11,15 @@ from atcpy.om.package import Package
 from atcpy.runtime.distributed.world import World
 from atcpy.runtime.loader import bind_gears
 from atcpy.runtime.plan import ExecutionPlan
+from atcpy.runtime.workers import Workers
 
 
 class GearPlans:
     """The plans of a package's gears. Threads may share it."""
 
-    def __init__(self, package: Package, find_graph: Callable[[], Graph], *, threads: int, world: World) -> None:
+    def __init__(self, package: Package, find_graph: Callable[[], Graph], *, workers: Workers, world: World) -> None:
         """Bind all plans. Raises PackageCorrupt (P0005) for one that is malformed."""
-        self._by_shapes = bind_gears(package, find_graph, threads=threads, world=world)
+        self._by_shapes = bind_gears(package, find_graph, workers=workers, world=world)
         self.plans = tuple(self._by_shapes.values())
         self._sizes = [gear.text for gear in package.gears]
 

@@ -21,6 +21,7 @@ from atcpy.om.package import Package, parse_package, read_package
 from atcpy.om.task_record import TaskRecord
 from atcpy.runtime.distributed.world import World
 from atcpy.runtime.plan import ExecutionPlan, PlanPort, segments_of
+from atcpy.runtime.workers import Workers
 
 if TYPE_CHECKING:
     from atcpy.ir import CompiledModel, Graph, Node, Port
@@ -55,17 +56,17 @@ def missing_custom_ops(package: Package) -> list[CustomOpError]:
     ]
 
 
-def bind_package(package: Package, find_graph: Callable[[], Graph], *, threads: int, world: World) -> ExecutionPlan:
+def bind_package(package: Package, find_graph: Callable[[], Graph], *, workers: Workers, world: World) -> ExecutionPlan:
     """The plan of a package whose shapes are known; `find_graph` reads its graph, if something runs on the host."""
     source = package.container.source
     inputs = tuple(_port(port, source) for port in package.inputs)
     outputs = tuple(_port(port, source) for port in package.outputs)
     nodes = cache(lambda: tuple(find_graph().nodes))
-    return _bind_tasks(package, package.tasks, package.arena_bytes, inputs, outputs, nodes, threads, world)
+    return _bind_tasks(package, package.tasks, package.arena_bytes, inputs, outputs, nodes, workers, world)
 
 
 def bind_gears(
-    package: Package, find_graph: Callable[[], Graph], *, threads: int, world: World
+    package: Package, find_graph: Callable[[], Graph], *, workers: Workers, world: World
 ) -> dict[tuple[StaticShape, ...], ExecutionPlan]:
     """The plan of each gear by the shapes of the inputs; `find_graph` as above. All share their arenas."""
     plans: dict[tuple[StaticShape, ...], ExecutionPlan] = {}
@@ -74,7 +75,7 @@ def bind_gears(
         nodes = cache(partial(_nodes_of_gear, find_graph, number))
         tasks = package.tasks_of(number)
         first = next(iter(plans.values()), None)
-        plan = _bind_tasks(package, tasks, gear.arena_bytes, inputs, outputs, nodes, threads, world, first)
+        plan = _bind_tasks(package, tasks, gear.arena_bytes, inputs, outputs, nodes, workers, world, first)
         plans[gear.inputs] = plan
     return plans
 
@@ -102,7 +103,7 @@ def _bind_tasks(
     inputs: tuple[PlanPort, ...],
     outputs: tuple[PlanPort, ...],
     nodes: Callable[[], Sequence[Node]],
-    threads: int,
+    workers: Workers,
     world: World,
     sharing: ExecutionPlan | None = None,
 ) -> ExecutionPlan:
@@ -113,7 +114,7 @@ def _bind_tasks(
             raise PackageCorrupt("P0005", f"its record is not of the kernel {task.kernel}", where=where)
     try:
         arenas_of = None if sharing is None else sharing.plan
-        plan = _bind(tasks, package.weights, arena_bytes, inputs, outputs, threads, arenas_of)
+        plan = _bind(tasks, package.weights, arena_bytes, inputs, outputs, workers, arenas_of)
     except _kernels.Refused as refused:
         reason, number = refused.args
         where = Where(file=source, node=f"task {number}" if number >= 0 else "")
@@ -123,7 +124,7 @@ def _bind_tasks(
     )
 
 
-def bind_compiled(compiled: CompiledModel, store: WeightStore, *, threads: int, world: World) -> ExecutionPlan:
+def bind_compiled(compiled: CompiledModel, store: WeightStore, *, workers: Workers, world: World) -> ExecutionPlan:
     """The plan of a model that never was in a file; its constants lie in the session's store."""
     from atcpy.kernels.table import pack_compiled_task
 
@@ -131,7 +132,7 @@ def bind_compiled(compiled: CompiledModel, store: WeightStore, *, threads: int, 
     memory, offsets = store.pack(compiled.weights)
     tasks = tuple(TaskRecord(task.kernel, task.op_index, pack_compiled_task(task, offsets)) for task in compiled.tasks)
     inputs, outputs = (tuple(map(_compiled_port, ports)) for ports in (compiled.inputs, compiled.outputs))
-    plan = _bind(tasks, memory, compiled.memory.arena_bytes, inputs, outputs, threads)
+    plan = _bind(tasks, memory, compiled.memory.arena_bytes, inputs, outputs, workers)
     arena_bytes = compiled.memory.arena_bytes
     return ExecutionPlan(
         plan, tasks, segments_of(tasks, plan.joins()), memory, arena_bytes, inputs, outputs, lambda: nodes, world
@@ -144,13 +145,15 @@ def _bind(
     arena_bytes: int,
     inputs: Sequence[PlanPort],
     outputs: Sequence[PlanPort],
-    threads: int,
+    workers: Workers,
     arenas_of: _kernels.Plan | None = None,
 ) -> _kernels.Plan:
     sizes = [port.nbytes for port in inputs], [port.nbytes for port in outputs]
     try:
         records = b"".join(task.record for task in tasks)
-        return _kernels.Plan(records, memory, arena_bytes, *sizes, threads, arenas_of=arenas_of)
+        return _kernels.Plan(
+            records, memory, arena_bytes, *sizes, workers.threads, arenas_of=arenas_of, workers=workers.group
+        )
     except MemoryError as error:
         raise ResourceLimit("R0001", f"no memory for {len(tasks)} tasks") from error
 

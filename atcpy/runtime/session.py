@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
-from atcpy.errors import ModelInvalid, PackageCorrupt, ResourceLimit, UsageError, Where, did_you_mean, raise_all
+from atcpy.errors import (
+    ModelInvalid,
+    PackageCorrupt,
+    ResourceLimit,
+    UsageError,
+    Where,
+    did_you_mean,
+    raise_all,
+)
 from atcpy.ir.dtype import DType
 from atcpy.kernels import _kernels
 from atcpy.om.container import Verify
@@ -20,8 +28,8 @@ from atcpy.runtime.distributed.world import SingleRank, World
 from atcpy.runtime.loader import bind_compiled, bind_package, missing_custom_ops, open_package
 from atcpy.runtime.memory import as_array
 from atcpy.runtime.plan import ExecutionPlan
+from atcpy.runtime.workers import choose_workers
 from atcpy.sizes import MemoryLimit
-from atcpy.threads import default_threads
 
 # What is imported here runs packages of fixed shapes; functions import what others need besides.
 if TYPE_CHECKING:
@@ -65,6 +73,8 @@ class InferenceSession:
     verify: "full" checks every byte against the checksum, "header" all but the weights. mmap: map
     the file; without it, read it.
 
+    affinity: the CPUs for the threads that the session adds to the calling one: "0-3,8", "node0" or numbers.
+
     require_signature: public keys, each a path or the bytes of PEM, one of which must have signed the package. Then
     every byte is checked, whatever `verify` says, and the file is read, not mapped. None asks for no signature.
 
@@ -87,6 +97,7 @@ class InferenceSession:
         source: str | os.PathLike[str] | bytes,
         *,
         threads: int | None = None,
+        affinity: str | Iterable[int] | None = None,
         verify: Literal["full", "header"] = "full",
         mmap: bool = True,
         require_signature: PublicKeys | None = None,
@@ -97,11 +108,10 @@ class InferenceSession:
     ) -> None:
         if verify not in ("full", "header"):
             raise UsageError("E10001", f'verify: "{verify}" is not full or header')
-        if threads is not None and not 1 <= threads <= 1024:
-            raise UsageError("E10013", f"threads: {threads} is outside 1..1024")
         if shape_cache < 1:
             raise UsageError("E10013", f"shape_cache: {shape_cache} is less than 1")
-        self.threads = threads or default_threads()
+        self._workers = choose_workers(threads, affinity)
+        self.threads = self._workers.threads
         _load_custom_ops(custom_ops)
         signers = () if require_signature is None else _read_public_keys(require_signature)
         depth = Verify.FULL if verify == "full" else Verify.HEADER
@@ -126,11 +136,11 @@ class InferenceSession:
         elif self._package.gears:
             from atcpy.runtime.gears import GearPlans
 
-            self._gears = GearPlans(self._package, lambda: self.model.graph, threads=self.threads, world=self._world)
+            self._gears = GearPlans(self._package, lambda: self.model.graph, workers=self._workers, world=self._world)
             self._inputs, self._outputs = _open_ports(self._package)
             self._gear_shapes = {port.name: frozenset(port.gears) for port in self._inputs}
         else:
-            self._plan = bind_package(self._package, lambda: self.model.graph, threads=self.threads, world=self._world)
+            self._plan = bind_package(self._package, lambda: self.model.graph, workers=self._workers, world=self._world)
             self._inputs = [NodeArg(p.name, p.shape, _type_name(p.dtype), p.dtype) for p in self._plan.inputs]
             self._outputs = [NodeArg(p.name, p.shape, _type_name(p.dtype), p.dtype) for p in self._plan.outputs]
         if limit is not None:
@@ -155,10 +165,10 @@ class InferenceSession:
         from atcpy.runtime.weights import WeightStore
 
         self._inputs, self._outputs = _open_ports(self._package)
-        bind = partial(bind_compiled, store=WeightStore(), threads=self.threads, world=self._world)
+        bind = partial(bind_compiled, store=WeightStore(), workers=self._workers, world=self._world)
         specialize = compile_on_demand(InferenceSession.compiler, lambda: self.model.cmdline)
         self.shape_cache = ShapeCache(specialize, bind, shape_cache)
-        context = PlanContext(self._package, self.threads, self._world, limit)
+        context = PlanContext(self._package, self._workers, self._world, limit)
         self._procedure = load_model(context, self.shape_cache, lambda: self.model.graph)
         self._state_plans = load_states(context, lambda: nodes_of(self.model.graph))
 

@@ -27,6 +27,7 @@ from atcpy.runtime.distributed.world import World
 from atcpy.runtime.iterations import BodyOutput, BodyPlan, Origin
 from atcpy.runtime.memory import new_buffers, owned
 from atcpy.runtime.plan import ExecutionPlan, PlanPort, segments_of
+from atcpy.runtime.workers import Workers
 from atcpy.sizes import MemoryLimit
 
 if TYPE_CHECKING:  # their modules import the records of all operators
@@ -45,7 +46,7 @@ class PlanContext:
     """What binding the plans of a package takes."""
 
     package: Package
-    threads: int
+    workers: Workers
     world: World
     memory_limit: MemoryLimit | None = None
     _first: _kernels.SymbolicPlan | None = None  # whose arenas all plans share
@@ -57,7 +58,10 @@ class PlanContext:
         records = b"".join(task.record for task in plan.tasks)
         weights = self.package.weights
         try:
-            loaded = _kernels.SymbolicPlan(plan.program, records, weights, self.threads, arenas_of=self._first)
+            threads, _, group = self.workers
+            loaded = _kernels.SymbolicPlan(
+                plan.program, records, weights, threads, arenas_of=self._first, workers=group
+            )
         except _kernels.Refused as refused:
             reason, _ = refused.args
             raise self.corrupt(f"the plan is refused: {reason}") from refused

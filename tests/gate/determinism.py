@@ -27,6 +27,7 @@ import onnx
 
 from atcpy import InferenceSession
 from atcpy.ir.tensor import Array
+from atcpy.kernels import _kernels
 from atcpy.verify.oracle import behind_random
 from tests.e2e.test_real_models import MODELS, SHAPES, make_feeds, manifest
 from tests.gate.packages import TEXTS
@@ -202,6 +203,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.gate.determinism", description=__doc__)
     parser.add_argument("--variants", type=int, default=len(VARIANTS), help="the first so many (default: all)")
     options = parser.parse_args(arguments)
+    _kernels.set_cores(max(THREADS))  # or fewer threads would share the work where there are fewer cores
     start = time.monotonic()
     findings: list[str] = []
     with tempfile.TemporaryDirectory() as name:

@@ -15,6 +15,7 @@ from atcpy.options import convert_options
 from atcpy.runtime.distributed.world import SingleRank
 from atcpy.runtime.loader import bind_compiled
 from atcpy.runtime.weights import WeightStore
+from atcpy.runtime.workers import Workers
 from atcpy.stages.pipeline import compile_model
 from tests.models_in_text import model, package
 
@@ -183,7 +184,7 @@ def test_variants_share_their_constants() -> None:
     store = WeightStore()
     text = "m (float[{n},64] x) => (float[{n},64] y) <float[64,64] w> {{ y = MatMul(x, w) }}"
     compiled = [compile_model(model(text.format(n=n)), convert_options({}))[0] for n in (1, 2, 3)]
-    plans = [bind_compiled(each, store, threads=1, world=SingleRank()) for each in compiled]
+    plans = [bind_compiled(each, store, workers=Workers(1), world=SingleRank()) for each in compiled]
     assert {id(plan.weights.obj) for plan in plans} == {id(plans[0].weights.obj)}
     x = np.ones((3, 64), np.float32)
     results = [plan.run([x[:n]])[0] for n, plan in zip((1, 2, 3), plans, strict=True)]

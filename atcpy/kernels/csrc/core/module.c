@@ -3,15 +3,14 @@
  *     families()  -> {name: [(field, is_float, count, choices), ...]}
  *     rows()      -> [(symbol, family, dtype, isa), ...]
  *     cpu()       -> (isa, l1_bytes, l2_bytes)
- *     Plan(records, weights, arena_bytes, input_bytes, output_bytes, threads, isa, only)
- *     plan.start(inputs, outputs) -> Run
- *     run.execute(first, last, elapsed_ns=None);  memoryview(run) -> the arena
- *     run.iterate(count, swaps, strides, condition) -> how many iterations there were
- *     maps_of_rows(keys, rows) -> [{key: float, ...}, ...]
- *     MappedFile(fd, bytes); memoryview(file);  file.has_changed()
- *     set_deadline(ns) -> the one before;  check_deadline()
+ *     Plan(records, weights, arena_bytes, input_bytes, output_bytes, threads, isa, only, arenas_of,
+ * workers) plan.start(inputs, outputs) -> Run run.execute(first, last, elapsed_ns=None);
+ * memoryview(run) -> the arena run.iterate(count, swaps, strides, condition) -> how many iterations
+ * there were maps_of_rows(keys, rows) -> [{key: float, ...}, ...] MappedFile(fd, bytes);
+ * memoryview(file);  file.has_changed() set_deadline(ns) -> the one before;  check_deadline()
  *     start_watchdog(seconds, text, code);  stop_watchdog()
- *     SymbolicPlan(blob, records, weights, threads, isa, only, arenas_of)
+ *     workers_on(cpus) -> the workers of those CPUs;  set_cores(count) -> the number before
+ *     SymbolicPlan(blob, records, weights, threads, isa, only, arenas_of, workers)
  *     plan.arena_bytes() -> those of every instance, or None: each has its own
  *     plan.instantiate(symbols) -> (Plan, port_bytes, output_shapes, arena_bytes), or None
  */
@@ -160,13 +159,66 @@ static void set_refused(const struct atc_refusal *refusal)
     Py_XDECREF(value);
 }
 
+/* --- workers -----------------------------------------------------------------------------------
+ */
+
+#define WORKERS_NAME "atcpy.kernels._kernels.Workers"
+
+/* What workers_on has returned, or those of all CPUs for None; NULL with an exception. */
+static struct atc_workers *workers_of(PyObject *object)
+{
+    return object == Py_None ? atc_all_workers() : PyCapsule_GetPointer(object, WORKERS_NAME);
+}
+
+static PyObject *workers_on(PyObject *module, PyObject *list)
+{
+    (void)module;
+    if (!PyList_Check(list) || PyList_GET_SIZE(list) == 0) {
+        PyErr_SetString(PyExc_TypeError, "a list of CPUs is needed");
+        return NULL;
+    }
+    cpu_set_t cpus;
+    CPU_ZERO(&cpus);
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); i++) {
+        const size_t cpu = PyLong_AsSize_t(PyList_GET_ITEM(list, i));
+        if (cpu == (size_t)-1 && PyErr_Occurred())
+            return NULL;
+        if (cpu >= CPU_SETSIZE) {
+            PyErr_Format(PyExc_ValueError, "CPU %zu is beyond %d", cpu, CPU_SETSIZE - 1);
+            return NULL;
+        }
+        CPU_SET(cpu, &cpus);
+    }
+    struct atc_workers *workers = atc_workers_on(&cpus);
+    return workers == NULL ? PyErr_NoMemory() : PyCapsule_New(workers, WORKERS_NAME, NULL);
+}
+
+static PyObject *set_cores(PyObject *module, PyObject *args)
+{
+    (void)module;
+    int cores;
+    if (!PyArg_ParseTuple(args, "i", &cores))
+        return NULL;
+    if (cores < 1) {
+        PyErr_SetString(PyExc_ValueError, "a process has a core at least");
+        return NULL;
+    }
+    const int before = atc_cores(atc_all_workers());
+    atc_set_cores(atc_all_workers(), cores);
+    return PyLong_FromLong(before);
+}
+
+/* --- Plan --------------------------------------------------------------------------------------
+ */
+
 static int plan_init(PyObject *object, PyObject *args, PyObject *kwargs)
 {
     struct plan_object *self = (struct plan_object *)object;
-    static char *names[] = {"records", "weights", "arena_bytes", "input_bytes", "output_bytes",
-                            "threads", "isa",     "only",        "arenas_of",   NULL};
+    static char *names[] = {"records",      "weights", "arena_bytes", "input_bytes",
+                            "output_bytes", "threads", "isa",         "only",
+                            "arenas_of",    "workers", NULL};
     Py_buffer records;
-    PyObject *weights, *inputs, *outputs, *other = Py_None;
+    PyObject *weights, *inputs, *outputs, *other = Py_None, *helpers = Py_None;
     long long arena_bytes;
     int threads;
     const char *isa_name = NULL, *only = NULL;
@@ -174,14 +226,17 @@ static int plan_init(PyObject *object, PyObject *args, PyObject *kwargs)
         PyErr_SetString(PyExc_RuntimeError, "a plan is loaded once");
         return -1;
     }
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "y*OLO!O!i|zzO", names, &records, &weights,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "y*OLO!O!i|zzOO", names, &records, &weights,
                                      &arena_bytes, &PyList_Type, &inputs, &PyList_Type, &outputs,
-                                     &threads, &isa_name, &only, &other))
+                                     &threads, &isa_name, &only, &other, &helpers))
         return -1;
 
     int status = -1;
     const Py_ssize_t n_inputs = PyList_GET_SIZE(inputs), n_outputs = PyList_GET_SIZE(outputs);
     const int isa = isa_name ? atc_isa_by_name(isa_name) : (int)atc_this_cpu()->isa;
+    struct atc_workers *workers = workers_of(helpers);
+    if (workers == NULL)
+        goto done;
     self->sizes = calloc((size_t)(n_inputs + n_outputs) + 1, sizeof *self->sizes);
     if (self->sizes == NULL) {
         PyErr_NoMemory();
@@ -216,6 +271,7 @@ static int plan_init(PyObject *object, PyObject *args, PyObject *kwargs)
         goto done;
     }
     self->plan = plan;
+    self->plan->workers = workers;
     if (other != Py_None) {
         self->plan->arenas = ((struct plan_object *)other)->plan->arenas;
         self->owner = Py_NewRef(other);
@@ -308,28 +364,30 @@ static PyObject *plan_joins(PyObject *object, PyObject *unused)
 static int symbolic_init(PyObject *object, PyObject *args, PyObject *kwargs)
 {
     struct symbolic_object *self = (struct symbolic_object *)object;
-    static char *names[] = {"blob", "records", "weights",   "threads",
-                            "isa",  "only",    "arenas_of", NULL};
+    static char *names[] = {"blob", "records",   "weights", "threads", "isa",
+                            "only", "arenas_of", "workers", NULL};
     Py_buffer blob, records;
-    PyObject *weights, *other = Py_None;
+    PyObject *weights, *other = Py_None, *helpers = Py_None;
     int threads;
     const char *isa_name = NULL, *only = NULL;
     if (self->symbolic != NULL) {
         PyErr_SetString(PyExc_RuntimeError, "a plan is loaded once");
         return -1;
     }
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "y*y*Oi|zzO", names, &blob, &records, &weights,
-                                     &threads, &isa_name, &only, &other))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "y*y*Oi|zzOO", names, &blob, &records, &weights,
+                                     &threads, &isa_name, &only, &other, &helpers))
         return -1;
     const int isa = isa_name ? atc_isa_by_name(isa_name) : (int)atc_this_cpu()->isa;
     const bool shares = Py_IS_TYPE(other, Py_TYPE(object));
     const struct atc_symbolic *sharing =
         shares ? ((struct symbolic_object *)other)->symbolic : NULL;
+    struct atc_workers *workers = workers_of(helpers);
     if (isa < 0)
         PyErr_SetString(PyExc_ValueError, "unknown isa");
     else if (other != Py_None && sharing == NULL)
         PyErr_SetString(PyExc_TypeError, "arenas_of is no loaded plan");
-    else if (weights == Py_None || PyObject_GetBuffer(weights, &self->weights, PyBUF_SIMPLE) == 0) {
+    else if (workers != NULL && (weights == Py_None ||
+                                 PyObject_GetBuffer(weights, &self->weights, PyBUF_SIMPLE) == 0)) {
         struct atc_refusal refusal;
         self->symbolic = atc_symbolic_load(
             blob.buf, (size_t)blob.len, records.buf, (size_t)records.len, self->weights.buf,
@@ -338,9 +396,12 @@ static int symbolic_init(PyObject *object, PyObject *args, PyObject *kwargs)
             set_refused(&refusal);
             PyBuffer_Release(&self->weights);
             self->weights = (Py_buffer){0};
-        } else if (sharing != NULL) {
-            atc_symbolic_share_arenas(self->symbolic, sharing);
-            self->owner = Py_NewRef(other);
+        } else {
+            atc_symbolic_use_workers(self->symbolic, workers);
+            if (sharing != NULL) {
+                atc_symbolic_share_arenas(self->symbolic, sharing);
+                self->owner = Py_NewRef(other);
+            }
         }
     }
     PyBuffer_Release(&blob);
@@ -1085,6 +1146,11 @@ static PyMethodDef functions[] = {
     {"streams_race", streams_race, METH_O,
      "Whether a stream writes what another uses: (memory, stream, begin, end, writes) of each "
      "operand."},
+    {"workers_on", workers_on, METH_O,
+     "The workers that run on these CPUs only; MemoryError if there are too many of such groups."},
+    {"set_cores", set_cores, METH_VARARGS,
+     "Sets how many cores callers and workers use that are bound to no CPUs; returns what was "
+     "set."},
     {"check_deadline", check_deadline, METH_NOARGS,
      "Raises TimeoutError if the deadline of this thread is over."},
     {"start_watchdog", start_watchdog, METH_VARARGS,

@@ -59,6 +59,7 @@ struct atc_symbolic {
     const uint8_t *weights;
     int64_t weight_bytes;
     int threads;
+    struct atc_workers *workers;
     enum atc_isa isa;
     char *only;
     /* What instances are built in. */
@@ -343,6 +344,7 @@ struct atc_symbolic *atc_symbolic_load(const uint8_t *blob, size_t blob_bytes,
     self->weights = weights;
     self->weight_bytes = weight_bytes;
     self->threads = threads;
+    self->workers = atc_all_workers();
     self->isa = isa;
     self->only = only == NULL ? NULL : strdup(only);
     self->records = malloc(bytes + 1);
@@ -362,6 +364,11 @@ struct atc_symbolic *atc_symbolic_load(const uint8_t *blob, size_t blob_bytes,
 void atc_symbolic_share_arenas(struct atc_symbolic *symbolic, const struct atc_symbolic *other)
 {
     symbolic->arenas = other->arenas;
+}
+
+void atc_symbolic_use_workers(struct atc_symbolic *symbolic, struct atc_workers *workers)
+{
+    symbolic->workers = workers;
 }
 
 void atc_symbolic_free(struct atc_symbolic *self)
@@ -534,6 +541,7 @@ static bool load(struct atc_symbolic *self, struct atc_instance *instance,
     if (instance->plan == NULL)
         return false;
     instance->plan->arenas = self->arenas;
+    instance->plan->workers = self->workers;
     if (atc_plan_writes_outputs(instance->plan, output_bytes, refusal))
         return true;
     atc_plan_free(instance->plan);

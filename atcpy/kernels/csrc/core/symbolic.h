@@ -75,6 +75,8 @@ void atc_symbolic_free(struct atc_symbolic *symbolic);
 
 /* Instances take the arenas of another plan, which must outlive this one, instead of its own. */
 void atc_symbolic_share_arenas(struct atc_symbolic *symbolic, const struct atc_symbolic *other);
+/* Instances run with these workers; before, with those of all CPUs. */
+void atc_symbolic_use_workers(struct atc_symbolic *symbolic, struct atc_workers *workers);
 struct atc_symbolic_sizes atc_symbolic_sizes(const struct atc_symbolic *symbolic);
 
 /* Guards count in their order, the first that fails decides; a program that fails is refused only
