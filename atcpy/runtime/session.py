@@ -14,6 +14,7 @@ from atcpy.errors import (
     ModelInvalid,
     PackageCorrupt,
     ResourceLimit,
+    Unsupported,
     UsageError,
     Where,
     did_you_mean,
@@ -33,11 +34,14 @@ from atcpy.sizes import MemoryLimit
 
 # What is imported here runs packages of fixed shapes; functions import what others need besides.
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from atcpy.ir import Node
     from atcpy.ir.tensor import Array
     from atcpy.om.ports import OpenPort
     from atcpy.om.reader import PackagedModel
     from atcpy.om.signature import PublicKey, PublicKeys
+    from atcpy.runtime.async_runs import Callback
     from atcpy.runtime.gears import GearPlans
     from atcpy.runtime.io_binding import IOBinding
     from atcpy.runtime.on_demand import FindCompiler, ShapeCache
@@ -303,6 +307,29 @@ class InferenceSession:
         for index, keys in self._package.map_keys.items():
             results[index] = self._maps_of(index, keys, results[index])
         return [results[index] for index in chosen]
+
+    def run_async(
+        self,
+        output_names: Sequence[str] | None,
+        feeds: Mapping[str, Any],
+        callback: Callback | None = None,
+        user_data: Any = None,
+        *,
+        timeout: float | None = None,
+    ) -> Future[list[Any]]:
+        """Begins what `run` does in another thread, and returns at once. When the run has ended, `callback` is called
+        there with its results, `user_data` and an empty text; with no results and the text of the error where it
+        failed. The future has the results, or raises the error. The arrays fed must stay as they are until then.
+        `timeout`: most seconds from when it begins; of many runs, some wait for threads.
+
+        Raises Unsupported (E10055) in a world of several ranks, whose runs must have the same order.
+        """
+        from atcpy.runtime import async_runs
+
+        if self._world.ranks > 1:
+            raise Unsupported("E10055", "run_async: ranks need runs in the same order", hint="run")
+        run = partial(self.run, output_names, dict(feeds), timeout=timeout)
+        return async_runs.start(run, self._workers.cpus, callback, user_data)
 
     def io_binding(self) -> IOBinding:
         """Memory for inputs and outputs that many runs use: `run_with_iobinding`."""

@@ -1,4 +1,4 @@
-"""The CPUs and the number of the threads that run kernels."""
+"""Runs in the background, and the CPUs and the number of the threads that run kernels."""
 
 from __future__ import annotations
 
@@ -7,17 +7,20 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import onnxruntime
 import pytest
 
 from atcpy import InferenceSession
-from atcpy.errors import ResourceLimit, UsageError
+from atcpy.errors import ModelInvalid, ResourceLimit, Unsupported, UsageError
 from atcpy.kernels import _kernels
 from atcpy.runtime import workers
+from atcpy.runtime.distributed.world import SingleRank
 from atcpy.runtime.workers import choose_workers
 from atcpy.threads import cpu_quota, default_threads, read_cpus
-from tests.models_in_text import package
+from tests.models_in_text import model, package
 
 CPUS = sorted(os.sched_getaffinity(os.getpid()))
 TEXT = "m (float[2,3] x, float[2,3] z) => (float[2,3] s, float[2,3] d) { s = Add(x, z) d = Sub(x, z) }"
@@ -38,6 +41,143 @@ def cores() -> Iterator[Callable[[int], int]]:
     _kernels.set_cores(before)
     yield _kernels.set_cores
     _kernels.set_cores(before)
+
+
+Call = tuple[list[Any], Any, str]
+
+
+def call_back(start: Callable[[Callable[[list[Any], Any, str], None]], object]) -> tuple[Call, int]:
+    """What a callback got, and the number of its thread."""
+    calls: list[tuple[Call, int]] = []
+    is_called = threading.Event()
+
+    def callback(results: list[Any], user_data: Any, error: str) -> None:
+        calls.append(((results, user_data, error), threading.get_native_id()))
+        is_called.set()
+
+    start(callback)
+    assert is_called.wait(WAIT)
+    (call,) = calls
+    return call
+
+
+# ---- run_async
+
+
+def test_a_callback_gets_what_that_of_onnxruntime_gets(session: InferenceSession) -> None:
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 2
+    theirs = onnxruntime.InferenceSession(model(TEXT).SerializeToString(), options)
+    for names in (None, ["d"], ["d", "s"]):
+        data = object()
+        (ours, thread), (expected, _) = (
+            call_back(lambda callback: run(names, FEEDS, callback, data))  # noqa: B023
+            for run in (session.run_async, theirs.run_async)
+        )
+        assert thread != threading.get_native_id()
+        assert ours[1] is data
+        assert ours[2] == expected[2] == ""
+        assert len(ours[0]) == len(expected[0])
+        for mine, other in zip(ours[0], expected[0], strict=True):
+            np.testing.assert_array_equal(mine, other, strict=True)
+
+
+def test_a_callback_gets_the_text_of_an_error(session: InferenceSession) -> None:
+    wrong = {**FEEDS, "x": np.zeros((2, 4), np.float32)}
+    (results, data, error), _ = call_back(lambda callback: session.run_async(None, wrong, callback, 7))
+    assert (results, data) == ([], 7)
+    assert "E10401" in error
+    assert 'input "x" needs [2, 3] float32' in error
+
+
+def test_a_future_has_the_results_or_raises_the_error(session: InferenceSession) -> None:
+    s, d = session.run_async(None, FEEDS).result(WAIT)
+    np.testing.assert_array_equal(s, FEEDS["x"] + FEEDS["z"])
+    np.testing.assert_array_equal(d, FEEDS["x"] - FEEDS["z"])
+    for names, feeds, code in ((["y"], FEEDS, "E13031"), (None, {"x": FEEDS["x"]}, "E13025")):
+        error = session.run_async(names, feeds).exception(WAIT)
+        assert isinstance(error, UsageError)
+        assert error.code == code
+    gather = InferenceSession(package("m (float[4] x, int64[2] i) => (float[2] y) { y = Gather <axis = 0> (x, i) }"))
+    late = gather.run_async(None, {"x": np.zeros(4, np.float32), "i": np.array([0, 4])})
+    with pytest.raises(ModelInvalid, match="D0001"):
+        late.result(WAIT)
+
+
+def test_the_dict_of_feeds_may_be_changed_at_once(session: InferenceSession) -> None:
+    feeds = dict(FEEDS)
+    runs = []
+    for number in range(50):
+        feeds["x"] = np.full((2, 3), number, np.float32)
+        runs.append(session.run_async(["s"], feeds))
+    feeds.clear()
+    assert [int(run.result(WAIT)[0][0, 0]) for run in runs] == [number + 2 for number in range(50)]
+
+
+def test_it_returns_before_the_run_has_ended(session: InferenceSession) -> None:
+    may_end = threading.Event()
+    waiting = session.run_async(None, FEEDS, lambda results, data, error: may_end.wait(WAIT) and None)
+    assert waiting.result(WAIT)
+    behind = [session.run_async(None, FEEDS) for _ in range(4 * len(CPUS))]
+    may_end.set()
+    assert all(len(run.result(WAIT)) == 2 for run in behind)
+
+
+def test_a_callback_that_raises_is_reported_and_the_next_run_works(
+    session: InferenceSession, caplog: pytest.LogCaptureFixture
+) -> None:
+    def callback(results: list[Any], data: Any, error: str) -> None:
+        raise ValueError("of the callback")
+
+    for _ in range(2 * len(CPUS)):  # each thread
+        assert len(session.run_async(None, FEEDS, callback).result(WAIT)) == 2
+    assert len(session.run_async(None, FEEDS).result(WAIT)) == 2
+    assert "of the callback" in caplog.text
+
+
+def test_what_cannot_be_called_is_refused_at_once(session: InferenceSession) -> None:
+    with pytest.raises(UsageError, match="the callback is str") as caught:
+        session.run_async(None, FEEDS, "callback")  # type: ignore[arg-type]
+    assert caught.value.code == "E10003"
+
+
+def test_a_run_that_is_cancelled_while_it_waits_says_so() -> None:
+    (results, data, error), _ = call_back(_cancel_a_run)
+    assert (results, data, error) == ([], "data", "the run was cancelled")
+
+
+def _cancel_a_run(callback: Callable[[list[Any], Any, str], None]) -> None:
+    may_end = threading.Event()
+    session = InferenceSession(package(TEXT), threads=1)
+    blocked = [session.run_async(None, FEEDS, lambda *_: may_end.wait(WAIT) and None) for _ in range(64 + len(CPUS))]
+    assert session.run_async(None, FEEDS, callback, "data").cancel()
+    may_end.set()
+    assert all(len(run.result(WAIT)) == 2 for run in blocked)
+
+
+def test_a_timeout_counts(session: InferenceSession) -> None:
+    product = InferenceSession(package("m (float[3000,3000] x) => (float[3000,3000] y) { y = MatMul(x, x) }"))
+    error = product.run_async(None, {"x": np.ones((3000, 3000), np.float32)}, timeout=0.001).exception(WAIT)
+    assert isinstance(error, ResourceLimit)
+    assert error.code == "R0003"
+
+
+def test_ranks_are_refused() -> None:
+    class TwoRanks(SingleRank):
+        ranks = 2  # type: ignore[assignment]
+
+    session = InferenceSession(package(TEXT), threads=1, world=TwoRanks())
+    with pytest.raises(Unsupported, match="same order"):
+        session.run_async(None, FEEDS)
+
+
+def test_a_child_of_a_fork_runs_in_the_background(session: InferenceSession) -> None:
+    session.run_async(None, FEEDS).result(WAIT)
+    child = os.fork()
+    if child == 0:
+        (s, _) = session.run_async(None, FEEDS).result(WAIT)
+        os._exit(0 if np.array_equal(s, FEEDS["x"] + FEEDS["z"]) else 1)
+    assert os.waitpid(child, 0)[1] == 0
 
 
 # ---- CPUs
@@ -125,6 +265,13 @@ def test_workers_of_all_cpus_do_not_inherit_those_of_the_first_caller(cores: Cal
         return whole in added
 
     in_child(check)
+
+
+def test_runs_in_the_background_are_on_the_cpus_of_the_session() -> None:
+    session = InferenceSession(package(TEXT), threads=1, affinity=str(CPUS[-1]))
+    (results, _, error), thread = call_back(lambda callback: session.run_async(None, FEEDS, callback))
+    assert (len(results), error) == (2, "")
+    assert threads_by_cpus()[thread] == str(CPUS[-1])
 
 
 @pytest.mark.parametrize(
