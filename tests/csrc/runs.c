@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -234,8 +235,36 @@ static void run_in_child(void)
     }
 }
 
+/* --- how often a run asks -------------------------------------------------------------------- */
+
+static int answers;
+
+static int answer_slowly(void)
+{
+    const struct timespec pause = {.tv_nsec = 10000000};
+    nanosleep(&pause, NULL);
+    answers++;
+    return 0;
+}
+
+/* A run that waits for answers spends most of its time at work all the same. */
+static void ask_for_a_while(void)
+{
+    struct atc_stop stop = {.interrupted = answer_slowly, .asked_ns = atc_now_ns()};
+    while (answers == 0)
+        (void)atc_ask_stop(&stop);
+    const int64_t answered_ns = atc_now_ns();
+    while (atc_now_ns() - answered_ns < 50000000)
+        (void)atc_ask_stop(&stop);
+    if (answers != 1) {
+        fprintf(stderr, "a run waited for %d answers in 50 ms\n", answers);
+        exit(1);
+    }
+}
+
 int main(void)
 {
+    ask_for_a_while();
     atc_set_cores(atc_all_workers(), CORES);
     atc_arena_pool_init(&shared_arenas);
     struct atc_plan *const own = load(NULL), *const sharing = load(&shared_arenas);

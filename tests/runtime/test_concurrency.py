@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -178,6 +179,35 @@ def test_a_child_of_a_fork_runs_in_the_background(session: InferenceSession) -> 
         (s, _) = session.run_async(None, FEEDS).result(WAIT)
         os._exit(0 if np.array_equal(s, FEEDS["x"] + FEEDS["z"]) else 1)
     assert os.waitpid(child, 0)[1] == 0
+
+
+# ---- Python's lock
+
+
+def test_a_run_in_another_thread_needs_no_lock_of_python() -> None:
+    """While the main thread keeps Python's lock, the run goes on to its last output."""
+    size = 1500  # a product takes longer than the pause between two looks for signals
+    text = f"m (float[{size},{size}] x) => (float[{size}] first, float[{size},{size}] last) " + (
+        "{ axes = Constant <value_ints: ints = [1]> () first = ReduceSum <keepdims = 0> (x, axes) last = MatMul(x, x) }"
+    )
+    session = InferenceSession(package(text), threads=1)
+    out = [np.zeros(size, np.float32), np.zeros((size, size), np.float32)]
+    thread = threading.Thread(
+        target=session.run, args=(None, {"x": np.ones((size, size), np.float32)}), kwargs={"out": out}
+    )
+    interval = sys.getswitchinterval()
+    thread.start()
+    while out[0][-1] == 0:
+        time.sleep(0.0005)
+    try:
+        sys.setswitchinterval(1000)  # no thread gets the lock before this one waits for something
+        end = time.monotonic() + 20
+        while out[1][-1, -1] == 0 and time.monotonic() < end:
+            pass
+        assert out[1][-1, -1] == size
+    finally:
+        sys.setswitchinterval(interval)
+        thread.join()
 
 
 # ---- CPUs

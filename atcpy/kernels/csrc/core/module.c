@@ -26,6 +26,9 @@
 #include "core/symbolic.h"
 #include "core/watchdog.h"
 
+#include <pthread.h>
+#include <unistd.h>
+
 /* CPython's slots hold functions as void pointers, which ISO C does not promise. */
 #pragma GCC diagnostic ignored "-Wpedantic"
 
@@ -669,12 +672,30 @@ static PyObject *stop_watchdog(PyObject *module, PyObject *unused)
     Py_RETURN_NONE;
 }
 
+/* Whether the thread is the one that runs the handlers of signals; 0: it was not asked yet. */
+static _Thread_local enum { MAIN_UNKNOWN, MAIN_THREAD, OTHER_THREAD } which_thread;
+
+static void after_fork_in_child(void)
+{
+    which_thread = MAIN_THREAD;
+}
+
 static int signals_pending(void)
 {
     const PyGILState_STATE state = PyGILState_Ensure();
     const int pending = PyErr_CheckSignals();
     PyGILState_Release(state);
     return pending;
+}
+
+/* What a run of this thread asks for signals: nothing but in the main thread. It would wait for
+ * Python's lock, for as long as other threads compute in Python.
+ */
+static int (*ask_for_signals(void))(void)
+{
+    if (which_thread == MAIN_UNKNOWN)
+        which_thread = gettid() == getpid() ? MAIN_THREAD : OTHER_THREAD;
+    return which_thread == MAIN_THREAD ? signals_pending : NULL;
 }
 
 /* Raises what ended a run, if something did. */
@@ -727,7 +748,7 @@ static PyObject *run_execute(PyObject *object, PyObject *args)
                           .bases = self->bases,
                           .scratch = self->arena->bytes + self->owner->plan->arena_bytes,
                           .elapsed_ns = elapsed.buf,
-                          .stop = {.interrupted = signals_pending, .deadline_ns = deadline_ns}};
+                          .stop = {.interrupted = ask_for_signals(), .deadline_ns = deadline_ns}};
     enum atc_run_status status;
     Py_BEGIN_ALLOW_THREADS status = atc_run_tasks(&run, first, last);
     Py_END_ALLOW_THREADS if (elapsed.obj != NULL) PyBuffer_Release(&elapsed);
@@ -841,10 +862,11 @@ static PyObject *run_iterate(PyObject *object, PyObject *args)
             .strides = strides,
             .n_strides = n_strides,
             .condition = condition < 0 ? -1 : BASE_PORTS + plan->n_inputs + condition};
-        struct atc_run run = {.plan = plan,
-                              .bases = self->bases,
-                              .scratch = self->arena->bytes + plan->arena_bytes,
-                              .stop = {.interrupted = signals_pending, .deadline_ns = deadline_ns}};
+        struct atc_run run = {
+            .plan = plan,
+            .bases = self->bases,
+            .scratch = self->arena->bytes + plan->arena_bytes,
+            .stop = {.interrupted = ask_for_signals(), .deadline_ns = deadline_ns}};
         if (are_distinct(self, &iterations)) {
             enum atc_run_status status;
             Py_BEGIN_ALLOW_THREADS status = atc_run_iterations(&run, self->bases, &iterations);
@@ -1195,6 +1217,7 @@ static PyObject *constant_readers(void)
 
 static int module_exec(PyObject *module)
 {
+    pthread_atfork(NULL, NULL, after_fork_in_child);
     refused_error = PyErr_NewException("atcpy.kernels._kernels.Refused", NULL, NULL);
     fault_error = PyErr_NewException("atcpy.kernels._kernels.Fault", NULL, NULL);
     plan_type = (PyTypeObject *)PyType_FromSpec(&plan_spec);

@@ -2,7 +2,10 @@
 
 #include "core/clock.h"
 
-enum { ASK_NS = 5000000 };
+enum {
+    ASK_NS = 5000000,
+    PAUSES = 8, /* times as long as an answer took: it takes Python's lock, which others may keep */
+};
 
 static enum atc_stop_reason find_reason(struct atc_stop *stop)
 {
@@ -12,7 +15,12 @@ static enum atc_stop_reason find_reason(struct atc_stop *stop)
     if (now - stop->asked_ns < ASK_NS)
         return STOP_NONE;
     stop->asked_ns = now;
-    return stop->interrupted != NULL && stop->interrupted() ? STOP_INTERRUPTED : STOP_NONE;
+    if (stop->interrupted == NULL)
+        return STOP_NONE;
+    const bool is_interrupted = stop->interrupted();
+    const int64_t answered_ns = atc_now_ns();
+    stop->asked_ns = answered_ns + PAUSES * (answered_ns - now);
+    return is_interrupted ? STOP_INTERRUPTED : STOP_NONE;
 }
 
 bool atc_ask_stop(struct atc_stop *stop)

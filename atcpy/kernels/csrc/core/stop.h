@@ -12,7 +12,7 @@ enum atc_stop_reason { STOP_NONE = 0, STOP_INTERRUPTED = 1, STOP_TIME_OVER = 2 }
 struct atc_stop {
     int (*interrupted)(void); /* whether a signal came, or NULL */
     int64_t deadline_ns;      /* of atc_now_ns, or 0 */
-    int64_t asked_ns;         /* when signals were looked for last; a run begins with the present */
+    int64_t asked_ns;         /* signals are looked for a few milliseconds after this */
     atomic_int reason;        /* enum atc_stop_reason */
 };
 
