@@ -74,6 +74,7 @@ def test_a_block_that_names_a_file_quotes_it() -> None:
         *(
             DOCS / name
             for name in (
+                "concurrency.md",
                 "conformance.md",
                 "custom-ops.md",
                 "dynamic-shapes.md",
@@ -91,9 +92,10 @@ def test_python_and_commands_run(page: Path, tmp_path: Path, monkeypatch: pytest
     for folder in ("models/digits", "models/scores", "examples/custom_ops", "examples/sink"):
         shutil.copytree(REPO / folder, tmp_path / folder)
     monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {"__name__": "example"}  # a page goes on with what it has defined
     for info, text in blocks(page):
         if info == ["python"]:
-            exec(compile(text, relative_name(page), "exec"), {"__name__": "example"})
+            exec(compile(text, relative_name(page), "exec"), names)
         elif info == ["sh"]:
             for line in text.splitlines():
                 command, *arguments = shlex.split(line, comments=True)
