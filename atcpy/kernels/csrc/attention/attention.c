@@ -169,6 +169,14 @@ struct attention_scratch attention_scratch(const struct attention_params *p)
     };
 }
 
+/* Of queries and keys, and of scores and values; also where a mask hides them. */
+static int64_t products(const void *params)
+{
+    const struct attention_params *p = params;
+    const int64_t scores = atc_mul(atc_mul(p->batch, p->heads), atc_mul(p->q_len, p->kv_len));
+    return atc_mul(scores, atc_add(p->head, p->v_head));
+}
+
 static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 {
     (void)cpu;
@@ -309,4 +317,4 @@ void attention_keep(const struct kernel_args *args, const struct attention_item 
     }
 }
 
-DEFINE_FAMILY(attention, ATTENTION_FIELDS, .check = check, .cost = cost);
+DEFINE_FAMILY(attention, ATTENTION_FIELDS, .check = check, .cost = cost, .products = products);

@@ -132,11 +132,17 @@ static struct blocking block(const struct conv2d_params *p, const struct atc_cpu
     return b;
 }
 
+static int64_t products(const void *params)
+{
+    const struct conv2d_params *p = params;
+    const int64_t results = atc_mul(atc_mul(p->n, p->m), atc_mul(p->oh, p->ow));
+    return atc_mul(results, atc_mul(p->cg, atc_mul(p->kh, p->kw)));
+}
+
 static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 {
     const struct conv2d_params *p = params;
     const struct blocking b = block(p, cpu);
-    const int64_t results = atc_mul(atc_mul(p->n, p->m), atc_mul(p->oh, p->ow));
     const int64_t widened = conv2d_widened_bytes(p->weights, b.c1_run * p->src_c0, p->kh * p->kw);
     const int64_t floats =
         b.packed ? atc_mul(atc_mul(b.in_rows, b.phases * b.phase_len), b.c1 * p->src_c0) : 0;
@@ -144,14 +150,14 @@ static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
     const int64_t rows = b.packed ? atc_mul(b.c1, b.in_rows) : 0;
     const int64_t chunk = atc_add(floats, atc_mul(rows, p->kh + atc_mul(b.phases, p->kw)));
     const int64_t packing = atc_mul(p->n * p->group * b.chunks, chunk);
-    const int64_t products = atc_mul(results, atc_mul(p->cg, atc_mul(p->kh, p->kw)));
     return (struct kernel_cost){
         .items = p->n * p->group * b.chunks * b.oc_pairs,
-        .work = atc_div(atc_add(products, packing), 16),
+        .work = atc_div(atc_add(products(p), packing), 16),
         .scratch = atc_add(atc_add(conv2d_taps_bytes(p->kh * p->kw), widened), atc_mul(floats, 4))};
 }
 
-DEFINE_FAMILY(conv2d, CONV2D_FIELDS, .check = check, .cost = cost, .inplace = 1u << CONV_RESIDUAL);
+DEFINE_FAMILY(conv2d, CONV2D_FIELDS, .check = check, .cost = cost, .products = products,
+              .inplace = 1u << CONV_RESIDUAL);
 
 /* --- the loops ------------------------------------------------------------------------------- */
 

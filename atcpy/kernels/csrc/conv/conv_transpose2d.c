@@ -100,6 +100,14 @@ static struct blocking block(const struct conv_transpose2d_params *p, const stru
     return b;
 }
 
+/* Each element of x meets each tap, also those whose result is cut off. */
+static int64_t products(const void *params)
+{
+    const struct conv_transpose2d_params *p = params;
+    const int64_t elements = atc_mul(atc_mul(p->n, p->c), atc_mul(p->h, p->w));
+    return atc_mul(elements, atc_mul(p->mg, atc_mul(p->kh, p->kw)));
+}
+
 static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 {
     const struct conv_transpose2d_params *p = params;
@@ -109,7 +117,7 @@ static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
     const int64_t items = p->n * p->group * b.chunks * b.oc_pairs, taps = p->kh * p->kw;
     /* A tap joins all results of its phase, even those that read nothing but padding by it. */
     const int64_t steps = atc_mul(b.y.steps, b.x.steps);
-    const int64_t products = atc_mul(atc_mul(atc_mul(p->n, steps), p->m), atc_mul(p->cg, taps));
+    const int64_t joined = atc_mul(atc_mul(atc_mul(p->n, steps), p->m), atc_mul(p->cg, taps));
     const int64_t results = atc_mul(atc_mul(p->n, p->m), atc_mul(p->oh, p->ow));
     const int64_t packing = atc_mul(p->n * p->group * b.chunks, floats);
     /* Taps are looked for in each phase, by an item for each of its runs. */
@@ -118,12 +126,12 @@ static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
     const int64_t searching = atc_mul(atc_mul(items, ceil_div(b.c1, b.c1_run)), searches);
     return (struct kernel_cost){
         .items = items,
-        .work = atc_div(atc_add(atc_add(products, results), atc_add(packing, searching)), 16),
+        .work = atc_div(atc_add(atc_add(joined, results), atc_add(packing, searching)), 16),
         .scratch = atc_add(atc_add(conv2d_taps_bytes(p->kh * p->kw), widened), atc_mul(floats, 4))};
 }
 
 DEFINE_FAMILY(conv_transpose2d, CONV_TRANSPOSE2D_FIELDS, .check = check, .cost = cost,
-              .inplace = 1u << CONV_RESIDUAL);
+              .products = products, .inplace = 1u << CONV_RESIDUAL);
 
 /* --- the loops ------------------------------------------------------------------------------- */
 

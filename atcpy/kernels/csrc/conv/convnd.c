@@ -37,6 +37,15 @@ static const char *check(const struct task_view *task)
     return NULL;
 }
 
+/* Each result meets each tap; of a transposed one each element of x does. */
+static int64_t products(const void *params)
+{
+    const struct convnd_params *p = params;
+    const int64_t channels = atc_mul(atc_mul(p->n, p->group), atc_mul(p->mg, p->cg));
+    const int64_t meets = atc_volume(p->transposed ? p->in : p->out);
+    return atc_mul(channels, atc_mul(meets, atc_volume(p->kernel)));
+}
+
 /* An item is a row of results: of one image, one channel, one depth and one height. */
 static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 {
@@ -48,4 +57,4 @@ static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
         .work = atc_div(atc_mul(rows, 1 + atc_mul(p->cg, atc_volume(p->kernel))), 4)};
 }
 
-DEFINE_FAMILY(convnd, CONVND_FIELDS, .check = check, .cost = cost);
+DEFINE_FAMILY(convnd, CONVND_FIELDS, .check = check, .cost = cost, .products = products);

@@ -35,6 +35,12 @@ static const char *check(const struct task_view *task)
     return conv2d_extras_problem(task, p->c, y, p->weights);
 }
 
+static int64_t products(const void *params)
+{
+    const struct depthwise2d_params *p = params;
+    return atc_mul(atc_mul(p->n, p->c), atc_mul(atc_mul(p->oh, p->ow), atc_mul(p->kh, p->kw)));
+}
+
 static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 {
     (void)cpu;
@@ -46,7 +52,7 @@ static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
         .scratch = p->weights == WEIGHTS_F32 ? 0 : atc_mul(p->kh * p->kw, CONV_C0 * 4)};
 }
 
-DEFINE_FAMILY(depthwise2d, DEPTHWISE2D_FIELDS, .check = check, .cost = cost,
+DEFINE_FAMILY(depthwise2d, DEPTHWISE2D_FIELDS, .check = check, .cost = cost, .products = products,
               .inplace = 1u << CONV_RESIDUAL);
 
 /* The weights of a block of channels. */

@@ -120,6 +120,10 @@ struct kernel_family {
     /* The only place that trusts nothing. Returns NULL, or why a task must not run. */
     const char *(*check)(const struct task_view *task);
     struct kernel_cost (*cost)(const void *params, const struct atc_cpu *cpu);
+    /* How many products of two elements a task sums, by the definition of its op: padding counts,
+     * what a kernel adds of its own does not. NULL: a family that sums none. For profiles alone.
+     */
+    int64_t (*products)(const void *params);
     /* Bit i: destination 0 may be the very memory of source i. */
     uint32_t inplace;
     /* The checker reads constants, by atc_constant: a loader whose constants lie in a file that

@@ -3,11 +3,16 @@
  *     families()  -> {name: [(field, is_float, count, choices), ...]}
  *     rows()      -> [(symbol, family, dtype, isa), ...]
  *     cpu()       -> (isa, l1_bytes, l2_bytes)
- *     Plan(records, weights, arena_bytes, input_bytes, output_bytes, threads, isa, only, arenas_of,
- * workers) plan.start(inputs, outputs) -> Run run.execute(first, last, elapsed_ns=None);
- * memoryview(run) -> the arena run.iterate(count, swaps, strides, condition) -> how many iterations
- * there were maps_of_rows(keys, rows) -> [{key: float, ...}, ...] MappedFile(fd, bytes);
- * memoryview(file);  file.has_changed() set_deadline(ns) -> the one before;  check_deadline()
+ *     Plan(records, weights, arena_bytes, input_bytes, output_bytes, threads, isa, only,
+ *          arenas_of, workers)
+ *     plan.footprints() -> [(stream, bytes read, bytes written, products), ...]
+ *     plan.joins() -> [how many collectives must have ended before each task, ...]
+ *     plan.start(inputs, outputs) -> Run
+ *     run.execute(first, last, elapsed_ns=None);  memoryview(run) -> the arena
+ *     run.iterate(count, swaps, strides, condition) -> how many iterations there were
+ *     maps_of_rows(keys, rows) -> [{key: float, ...}, ...]
+ *     MappedFile(fd, bytes); memoryview(file);  file.has_changed()
+ *     set_deadline(ns) -> the one before;  check_deadline()
  *     start_watchdog(seconds, text, code);  stop_watchdog()
  *     workers_on(cpus) -> the workers of those CPUs;  set_cores(count) -> the number before
  *     SymbolicPlan(blob, records, weights, threads, isa, only, arenas_of, workers)
@@ -359,6 +364,52 @@ static PyObject *plan_joins(PyObject *object, PyObject *unused)
             PyList_SET_ITEM(joins, i, ended);
     }
     return joins;
+}
+
+/* Bytes that a task's kernel touches of its operands [first, last), each counted once. */
+static int64_t bytes_touched(const struct atc_task *record, const int64_t *extents, int first,
+                             int last)
+{
+    int64_t bytes = 0;
+    for (int i = first; i < last; i++)
+        bytes += extents != NULL ? extents[i] : (int64_t)record->slots[i].bytes;
+    return bytes;
+}
+
+/* (stream, bytes read, bytes written, products or None) of a task. */
+static PyObject *footprint(const struct atc_plan *plan, int64_t number)
+{
+    const struct atc_task *record = plan->records + number;
+    const struct atc_bound_task *task = plan->tasks + number;
+    const struct kernel_family *family = task->row != NULL ? task->row->family : NULL;
+    struct atc_task_needs needs;
+    const int64_t *extents = NULL;
+    if (family != NULL && atc_check_task(record, family, plan->weights, &needs) == NULL)
+        extents = needs.extents;
+    const int operands = record->n_src + record->n_dst;
+    PyObject *products = family == NULL || family->products == NULL
+                             ? Py_NewRef(Py_None)
+                             : PyLong_FromLongLong(family->products(task->params));
+    return Py_BuildValue(
+        "(ILLN)", record->stream, (long long)bytes_touched(record, extents, 0, record->n_src),
+        (long long)bytes_touched(record, extents, record->n_src, operands), products);
+}
+
+static PyObject *plan_footprints(PyObject *object, PyObject *unused)
+{
+    (void)unused;
+    const struct atc_plan *plan = loaded_plan(object);
+    if (plan == NULL)
+        return NULL;
+    PyObject *footprints = PyList_New(plan->n_tasks);
+    for (int64_t i = 0; footprints != NULL && i < plan->n_tasks; i++) {
+        PyObject *item = footprint(plan, i);
+        if (item == NULL)
+            Py_CLEAR(footprints);
+        else
+            PyList_SET_ITEM(footprints, i, item);
+    }
+    return footprints;
 }
 
 /* --- SymbolicPlan ------------------------------------------------------------------------------
@@ -1090,6 +1141,8 @@ static PyObject *streams_race(PyObject *module, PyObject *operands)
 
 static PyMethodDef plan_methods[] = {
     {"rows", plan_rows, METH_NOARGS, "The row bound to each task; None for the host's."},
+    {"footprints", plan_footprints, METH_NOARGS,
+     "Of each task: stream, bytes read, bytes written, products that are summed or None."},
     {"scratch_bytes", plan_scratch_bytes, METH_NOARGS,
      "What kernels need of each thread, beside the arena, on this CPU."},
     {"run_bytes", plan_run_bytes, METH_NOARGS, "The arena, and the scratch of all threads."},

@@ -182,13 +182,24 @@ static int64_t a_floats(const struct matmul_params *p, const struct blocking *b)
     return ceil_div(floats, 16) * 16;
 }
 
+static int64_t products_of(const struct matmul_params *p, int64_t k)
+{
+    int64_t count = atc_mul(atc_mul(p->m, p->n), k);
+    for (int i = 0; i < MATMUL_BATCH_RANK; i++)
+        count = atc_mul(count, p->batch[i]);
+    return count;
+}
+
+static int64_t products(const void *params)
+{
+    const struct matmul_params *p = params;
+    return products_of(p, p->k);
+}
+
 static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 {
     const struct matmul_params *p = params;
-    int64_t products = atc_mul(atc_mul(p->m, p->n), p->k + 1);
-    for (int i = 0; i < MATMUL_BATCH_RANK; i++)
-        products = atc_mul(products, p->batch[i]);
-    struct kernel_cost cost = {.work = atc_div(products, 16)};
+    struct kernel_cost cost = {.work = atc_div(products_of(p, p->k + 1), 16)};
     if (is_empty(p))
         return cost;
     const struct blocking b = block(p, cpu);
@@ -198,7 +209,7 @@ static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
     return cost;
 }
 
-DEFINE_FAMILY(matmul, MATMUL_FIELDS, .check = check, .cost = cost,
+DEFINE_FAMILY(matmul, MATMUL_FIELDS, .check = check, .cost = cost, .products = products,
               .inplace = 1u << MATMUL_RESIDUAL);
 
 static struct matmul_item find_item(const struct matmul_params *p, const struct blocking *b,

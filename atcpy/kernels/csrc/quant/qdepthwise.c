@@ -37,6 +37,12 @@ static int64_t planes(const struct qdepthwise_params *p)
     return atc_mul(p->n, ceil_div(p->c, QDW_C0));
 }
 
+static int64_t products(const void *params)
+{
+    const struct qdepthwise_params *p = params;
+    return atc_mul(atc_mul(p->n, p->c), atc_mul(atc_mul(p->oh, p->ow), atc_mul(p->kh, p->kw)));
+}
+
 static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 {
     (void)cpu;
@@ -44,12 +50,12 @@ static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
     const struct qdw_plan plan = qdw_plan(p);
     const int64_t packed = atc_mul(plan.in_rows, plan.columns);
     const int64_t taps = atc_mul(p->kh, plan.pairs);
-    const int64_t products = atc_mul(atc_mul(p->oh, p->ow), taps);
+    const int64_t steps = atc_mul(atc_mul(p->oh, p->ow), taps);
     return (struct kernel_cost){
         .items = atc_mul(planes(p), plan.chunks),
-        .work = atc_mul(planes(p), atc_add(atc_mul(packed, plan.chunks), products)),
+        .work = atc_mul(planes(p), atc_add(atc_mul(packed, plan.chunks), steps)),
         .scratch = atc_add(atc_mul(packed, QDW_C0 * 4),
                            atc_mul(taps, QDW_C0 * 4 + (int64_t)sizeof(int64_t)))};
 }
 
-DEFINE_FAMILY(qdepthwise, QDEPTHWISE_FIELDS, .check = check, .cost = cost);
+DEFINE_FAMILY(qdepthwise, QDEPTHWISE_FIELDS, .check = check, .cost = cost, .products = products);

@@ -157,6 +157,13 @@ static int64_t x_bytes(const struct blocking *b)
     return up_to_line(atc_mul(b->chunk_rows, b->row_bytes));
 }
 
+static int64_t products(const void *params)
+{
+    const struct qgemm_params *p = params;
+    const int64_t results = atc_mul(atc_mul(p->n, p->m), atc_mul(p->oh, p->ow));
+    return atc_mul(results, atc_mul(p->cg, atc_mul(p->kh, p->kw)));
+}
+
 static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 {
     const struct qgemm_params *p = params;
@@ -170,7 +177,7 @@ static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
         .scratch = atc_add(atc_add(x_bytes(&b), up_to_line(atc_mul(b.chunk_rows, 4))), w)};
 }
 
-DEFINE_FAMILY(qgemm, QGEMM_FIELDS, .check = check, .cost = cost);
+DEFINE_FAMILY(qgemm, QGEMM_FIELDS, .check = check, .cost = cost, .products = products);
 
 /* --- the loops ------------------------------------------------------------------------------- */
 

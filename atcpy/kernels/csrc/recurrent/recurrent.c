@@ -73,6 +73,14 @@ static const char *check(const struct task_view *task)
     return NULL;
 }
 
+/* Of the state and its weights; those of the input are a matmul. */
+static int64_t products(const void *params)
+{
+    const struct recurrent_params *p = params;
+    const int64_t rows = atc_mul(atc_mul(p->directions, p->batch), p->steps);
+    return atc_mul(rows, atc_mul(atc_mul(p->hidden, recurrent_gates(p)), p->hidden));
+}
+
 /* The scratch holds, for each row of an item, h, the next h, c or z, and r·h. */
 static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 {
@@ -149,4 +157,4 @@ struct recurrent_row recurrent_row_at(const struct kernel_args *args,
     };
 }
 
-DEFINE_FAMILY(recurrent, RECURRENT_FIELDS, .check = check, .cost = cost);
+DEFINE_FAMILY(recurrent, RECURRENT_FIELDS, .check = check, .cost = cost, .products = products);
