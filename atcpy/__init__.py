@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from atcpy.ops.custom import OpContext, TensorType, register_operator
     from atcpy.rewrite.report import OptimizeReport
     from atcpy.runtime import InferenceSession
+    from atcpy.runtime.profile import Profile
     from atcpy.runtime.sandbox import enter_sandbox
     from atcpy.stages.freeze import FreezeReport
     from atcpy.stages.report import ConvertReport
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = [
     "InferenceSession",
     "OpContext",
+    "Profile",
     "TensorType",
     "__version__",
     "backend",
@@ -54,6 +56,7 @@ os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 _LAZY = {
     "InferenceSession": ("atcpy.runtime", "InferenceSession"),
     "OpContext": ("atcpy.ops.custom", "OpContext"),
+    "Profile": ("atcpy.runtime.profile", "Profile"),
     "TensorType": ("atcpy.ops.custom", "TensorType"),
     "backend": ("atcpy.backend", ""),
     "check_operator": ("atcpy.verify.operator_check", "check_operator"),

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from atcpy.ir import Node
+    from atcpy.runtime.recording import Recording
 
 _FAULTS = {
     1: "index {value} is outside an axis of size {bound}",
@@ -114,9 +115,9 @@ class ExecutionPlan:
         return self.nodes[index]
 
     def run(
-        self, arrays: Sequence[Array], elapsed: Array | None = None, targets: Mapping[int, Array] = {}
+        self, arrays: Sequence[Array], recording: Recording | None = None, targets: Mapping[int, Array] = {}
     ) -> list[Array]:
-        """The outputs for inputs of the ports' types; `elapsed` gets the nanoseconds of each task. `targets` are
+        """The outputs for inputs of the ports' types; `recording` gets the times of the tasks. `targets` are
         contiguous arrays of the ports' types, with elements of a byte or more, into which outputs are written.
 
         Raises ModelInvalid (D0001) for values that break an op's rule, ResourceLimit if there is no memory.
@@ -127,7 +128,7 @@ class ExecutionPlan:
         except MemoryError as error:
             raise ResourceLimit("R0001", f"no memory for the results: {error}") from error
         try:
-            self.run_in(inputs, outputs, elapsed)
+            self.run_in(inputs, outputs, recording)
         finally:
             for index in self.reused:
                 if index not in targets:
@@ -137,7 +138,7 @@ class ExecutionPlan:
             outputs[index] = from_memory(outputs[index], port.dtype, port.shape)
         return outputs
 
-    def run_in(self, inputs: Sequence[Array], outputs: Sequence[Array], elapsed: Array | None = None) -> None:
+    def run_in(self, inputs: Sequence[Array], outputs: Sequence[Array], recording: Recording | None = None) -> None:
         """Run in the memory of these arrays. Raises what `run` does."""
         run = self._start(inputs, outputs)
         begun: list[Future[None]] = []
@@ -148,11 +149,11 @@ class ExecutionPlan:
                     begun[ended].result()
                     ended += 1
                 if segment.is_beside:
-                    begun.append(self.world.start(partial(self._run_on_host, segment, run, inputs, outputs, elapsed)))
+                    begun.append(self.world.start(partial(self._run_on_host, segment, run, inputs, outputs, recording)))
                 elif segment.on_host:
-                    self._run_on_host(segment, run, inputs, outputs, elapsed)
+                    self._run_on_host(segment, run, inputs, outputs, recording)
                 else:
-                    self._run_in_c(segment, run, elapsed)
+                    self._run_in_c(segment, run, recording)
         finally:  # nobody may get the memory while a collective uses it
             for collective in begun:
                 collective.exception()
@@ -201,9 +202,13 @@ class ExecutionPlan:
         except MemoryError as error:
             raise ResourceLimit("R0001", f"no memory for {self.arena_bytes} bytes of arena") from error
 
-    def _run_in_c(self, segment: Segment, run: _kernels.Run, elapsed: Array | None) -> None:
+    def _run_in_c(self, segment: Segment, run: _kernels.Run, recording: Recording | None) -> None:
         try:
-            run.execute(segment.first, segment.last, elapsed)
+            if recording is None:
+                run.execute(segment.first, segment.last)
+            else:
+                events = recording.events
+                events.count = run.execute(segment.first, segment.last, recording.memory, events.memory, events.count)
         except _kernels.Fault as fault:
             raise self._invalid(fault) from fault
 
@@ -219,12 +224,12 @@ class ExecutionPlan:
         run: _kernels.Run,
         inputs: Sequence[Array],
         outputs: Sequence[Array],
-        elapsed: Array | None,
+        recording: Recording | None,
     ) -> None:
-        start = time.perf_counter_ns()
+        start = time.monotonic_ns()
         self._run_node(self.tasks[segment.first], run, inputs, outputs)
-        if elapsed is not None:
-            elapsed[segment.first] = time.perf_counter_ns() - start
+        if recording is not None:
+            recording.note(segment.first, start, time.monotonic_ns(), is_beside=segment.is_beside)
 
     def _run_node(self, task: TaskRecord, run: _kernels.Run, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
         # What only nodes of the host and collectives need: the records of all operators.

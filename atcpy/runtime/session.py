@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -229,12 +230,14 @@ class InferenceSession:
         *,
         timeout: float | None = None,
         out: Sequence[Array | None] | None = None,
+        profile: Profile | None = None,
     ) -> list[Any]:
         """Runs the model. `feeds` maps every input's name to an array of its dtype and shape; the
         result has the outputs named, or all, as arrays that the caller owns. A sequence is a list, a
         map a dict, an optional without value None. `timeout`: most seconds that it may take. `out`:
         memory for each of these outputs, or None for one that the session allocates; arrays of the
-        outputs' types and shapes, contiguous and apart from each other and from all feeds.
+        outputs' types and shapes, contiguous and apart from each other and from all feeds. `profile` gets the times of
+        the tasks.
 
         Raises UsageError for feeds that do not fit, ModelInvalid (D0001) for values that break an
         op's rule, ResourceLimit if there is no memory (R0001) or the time is over (R0003); ModelInvalid (D0002) if
@@ -243,22 +246,26 @@ class InferenceSession:
         """
         if timeout is not None:
             with RunDeadline(timeout):
-                return self.run(output_names, feeds, out=out)
+                return self.run(output_names, feeds, out=out, profile=profile)
         self.agree()
         chosen = self._choose_outputs(output_names)
+        start = 0 if profile is None else time.monotonic_ns()
         try:
             if out is not None:
-                results = self._run_into(chosen, feeds, out)
-            elif self._states is None:
-                results = self._run_fed(feeds)
-            else:
-                results = self._states.run(feeds, self._check_feeds, self._compute)
+                results = self._run_into(chosen, feeds, out, profile)
+            elif self._states is not None:
+                results = self._states.run(feeds, self._check_feeds, self._compute, profile)
                 for index in self._states.outputs.intersection(chosen):
                     results[index] = self._states.rows_of(index)
+            else:
+                results = self._run_fed(feeds, profile)
         except Exception:
             self._package.container.check_unchanged()  # then that is the cause
             raise
-        return self._finish(results, chosen)
+        results = self._finish(results, chosen)
+        if profile is not None:
+            profile.note_run(start)
+        return results
 
     def run_iterations(
         self,
@@ -344,7 +351,9 @@ class InferenceSession:
             raise UsageError("E13031", "no output is bound", hint="bind_output")
         binding.set_results(self.run(list(targets), binding.feeds, timeout=timeout, out=list(targets.values())))
 
-    def _run_into(self, chosen: Sequence[int], feeds: Mapping[str, Any], out: Sequence[Array | None]) -> list[Any]:
+    def _run_into(
+        self, chosen: Sequence[int], feeds: Mapping[str, Any], out: Sequence[Array | None], profile: Profile | None
+    ) -> list[Any]:
         """All outputs, those that are chosen in memory of the caller, where it gives some."""
         from atcpy.runtime.targets import check_targets, check_type, fill
 
@@ -358,24 +367,28 @@ class InferenceSession:
         check_targets(targets, [port.name for port in self._outputs], values)
         plan = self._find_plan(values)
         if plan is None or plan.packed:
-            results = self._compute(values, feeds)
+            results = self._compute(values, feeds, profile)
             for index, array in targets.items():
                 results[index] = fill(array, results[index], self._outputs[index].name)
             return results
         for index, array in targets.items():
             check_type(array, plan.outputs[index].dtype.numpy, plan.outputs[index].shape, self._outputs[index].name)
+        if profile is not None:
+            return profile.run_plan(plan, values, targets)
         return plan.run(values, targets=targets)
 
-    def _run_fed(self, feeds: Mapping[str, Any]) -> list[Any]:
+    def _run_fed(self, feeds: Mapping[str, Any], profile: Profile | None) -> list[Any]:
         """All outputs where no state is bound. Shapes that were fed before are neither checked nor dispatched again."""
         shapes = self._shapes_of(feeds)
         if shapes is None:
-            return self._compute(self._check_feeds(feeds), feeds)
+            return self._compute(self._check_feeds(feeds), feeds, profile)
         if shapes in self._served:
             values, plan = [feeds[name] for name in self._numpy], self._served[shapes]
-            return self._compute(values, feeds) if plan is None else plan.run(values)
+            if plan is None:
+                return self._compute(values, feeds, profile)
+            return plan.run(values) if profile is None else profile.run_plan(plan, values)
         values = self._check_feeds(feeds)
-        results = self._compute(values, feeds)
+        results = self._compute(values, feeds, profile)
         if len(self._served) == _MAX_SERVED:
             self._served.clear()
         self._served[shapes] = self._find_plan(values)
@@ -437,23 +450,14 @@ class InferenceSession:
 
     def profile(self, feeds: Mapping[str, Any]) -> list[TaskTime]:
         """Runs the model once; returns the time of each task. Nodes that run on their own between plans are tasks too,
-        and tasks of a loop's body are added up. Raises what `run` does.
+        and launches of a task in a loop's body are added up. `run(profile=Profile())` gives each launch. Raises what
+        `run` does.
         """
         from atcpy.runtime.profile import Profile
 
-        self.agree()
         profile = Profile()
-        try:
-            if self._states is None:
-                self._compute(self._check_feeds(feeds), feeds, profile)
-            else:
-                self._states.run(feeds, self._check_feeds, self._compute, profile)
-            times = profile.times()
-        except Exception:
-            self._package.container.check_unchanged()
-            raise
-        self._package.container.check_unchanged()
-        return times
+        self.run(None, feeds, profile=profile)
+        return profile.times()
 
     @property
     def has_collectives(self) -> bool:

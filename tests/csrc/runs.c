@@ -28,6 +28,9 @@ enum {
     MAX_VALUE = 1 << 20,
     TURNS = 5,
     STREAMS = 4, /* each with its part of the elements */
+    SECTION = 3,
+    TASKS = SECTION + 1 + 2 * STREAMS,
+    MAX_EVENTS = 10, /* fewer than there are launches */
 };
 
 /* --- the kernels ----------------------------------------------------------------------------- */
@@ -129,8 +132,7 @@ static struct atc_plan *load(struct atc_arena_pool *shared)
     struct atc_task loop = {.family = "loop", .n_src = 2, .n_dst = 1, .slots = {{0}, {0}, counter}};
     const struct loop_params params = {.body_tasks = 1, .trip_count = TURNS};
     memcpy(loop.params, &params, sizeof params);
-    enum { SECTION = 3 };
-    struct atc_task tasks[SECTION + 1 + 2 * STREAMS] = {
+    struct atc_task tasks[TASKS] = {
         add_task(input, inner), loop, add_task(inner, inner), {.family = "stream_active"}};
     const struct stream_active_params section = {.body_tasks = 2 * STREAMS};
     memcpy(tasks[SECTION].params, &section, sizeof section);
@@ -164,6 +166,21 @@ static int interrupted(void)
 
 enum way { PLAIN, FAULTY, LATE, INTERRUPTIBLE, WAYS };
 
+/* Whether a trace has each launch of a run, the first ones with their times. */
+static bool is_noted(struct atc_trace *trace)
+{
+    const int64_t launches = atomic_load(&trace->n_events);
+    bool is_right = launches == TURNS + 1 + 2 * STREAMS;
+    for (int64_t i = 0; i < launches && i < MAX_EVENTS; i++) {
+        const struct atc_event *event = trace->events + i;
+        is_right = is_right && event->start_ns <= event->end_ns && event->task >= 0 &&
+                   event->task < TASKS && event->thread < THREADS;
+    }
+    for (int64_t i = SECTION + 1; i < TASKS; i++)
+        is_right = is_right && trace->totals[i].runs == 1;
+    return is_right;
+}
+
 /* Runs a plan; true if it is done. Ends the program if the result is wrong. */
 static bool run(const struct atc_plan *plan, enum way way, int64_t first)
 {
@@ -176,9 +193,13 @@ static bool run(const struct atc_plan *plan, enum way way, int64_t first)
     if (arena == NULL)
         exit(2);
     uint8_t *bases[] = {NULL, arena->bytes, NULL, (uint8_t *)x, (uint8_t *)y};
+    struct atc_task_total totals[TASKS] = {{0}};
+    struct atc_event events[MAX_EVENTS];
+    struct atc_trace trace = {.totals = totals, .events = events, .max_events = MAX_EVENTS};
     struct atc_run at_work = {.plan = plan,
                               .bases = bases,
                               .scratch = arena->bytes + plan->arena_bytes,
+                              .trace = first % 2 == 0 ? &trace : NULL,
                               .stop = {.interrupted = way == INTERRUPTIBLE ? interrupted : NULL,
                                        .deadline_ns = way == LATE ? atc_now_ns() + 1 : 0}};
     const enum atc_run_status status = atc_run_tasks(&at_work, 0, plan->n_tasks);
@@ -191,6 +212,10 @@ static bool run(const struct atc_plan *plan, enum way way, int64_t first)
         is_right = is_right && y[i] == first + i + 3 + TURNS;
     if (!is_right) {
         fprintf(stderr, "a run of way %d ended with %d, or with a wrong result\n", way, status);
+        exit(1);
+    }
+    if (status == RUN_DONE && at_work.trace != NULL && !is_noted(&trace)) {
+        fprintf(stderr, "a run noted other launches than there were\n");
         exit(1);
     }
     return status == RUN_DONE;

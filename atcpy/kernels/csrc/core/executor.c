@@ -181,11 +181,12 @@ static void run_stream(struct section *section, int64_t number, int thread)
     state->task = number == 0 ? section->first : section->ends[number - 1];
     for (uint32_t ticks = 1; state->task < section->ends[number]; state->task++, ticks++) {
         const struct atc_bound_task *task = run->plan->tasks + state->task;
-        const int64_t start = run->elapsed_ns == NULL ? 0 : atc_now_ns();
+        const int64_t start = run->trace == NULL ? 0 : atc_now_ns();
         struct launch launch = launch_of(run, task, &state->fault);
         run_items(&launch, 0, task->items, thread);
-        if (run->elapsed_ns != NULL)
-            run->elapsed_ns[state->task] += atc_now_ns() - start;
+        if (run->trace != NULL)
+            atc_trace_launch_beside(run->trace,
+                                    &(struct atc_event){start, atc_now_ns(), state->task, thread});
         if (thread == 0 && is_time_to_ask(task, ticks))
             (void)atc_ask_stop(&run->stop);
         if (has_fault(&state->fault) || atc_is_stopped(&run->stop))
@@ -212,8 +213,8 @@ static enum atc_run_status run_section(struct atc_run *run, int64_t number)
         .run = run, .first = number + 1, .ends = run->plan->stream_ends + number + 1};
     atc_parallel(run->plan->workers, run->plan->threads, task->items, run_some_streams,
                  ask_stop_of_section, &section);
-    run->stamped_ns =
-        run->elapsed_ns == NULL ? 0 : atc_now_ns(); /* its tasks noted their own time */
+    if (run->trace != NULL)
+        run->stamped_ns = atc_now_ns(); /* its tasks noted their own time */
     for (int64_t i = 0; i < task->items; i++) {
         const struct stream_state *state = section.states + i;
         run->task = state->task;
@@ -228,17 +229,26 @@ static enum atc_run_status run_section(struct atc_run *run, int64_t number)
     return RUN_DONE;
 }
 
+/* Notes what a task took since a time was noted last: a launch, or one decision of control flow. */
+static void note_time(struct atc_run *run, int64_t number, int64_t now)
+{
+    if (run->plan->tasks[number].control == CONTROL_NONE)
+        atc_trace_launch(run->trace, &(struct atc_event){run->stamped_ns, now, number, 0});
+    else
+        atc_trace_total(run->trace, number, now - run->stamped_ns);
+    run->stamped_ns = now;
+}
+
 /* Notes the time of a task, and whether the run is to end before it is done. */
 static enum atc_run_status tick(struct atc_run *run, int64_t number)
 {
-    if (run->elapsed_ns != NULL) {
-        const int64_t now = atc_now_ns();
-        run->elapsed_ns[number] += now - run->stamped_ns;
-        run->stamped_ns = now;
-    }
-    if (!is_time_to_ask(run->plan->tasks + number, ++run->ticks))
+    const bool asks = is_time_to_ask(run->plan->tasks + number, ++run->ticks);
+    if (!asks && run->trace == NULL)
         return RUN_DONE;
-    if (!atc_ask_stop(&run->stop))
+    const int64_t now = atc_now_ns();
+    if (run->trace != NULL)
+        note_time(run, number, now);
+    if (!asks || !atc_ask_stop_at(&run->stop, now))
         return RUN_DONE;
     run->task = number;
     return RUN_INTERRUPTED;

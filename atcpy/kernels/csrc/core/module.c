@@ -8,7 +8,8 @@
  *     plan.footprints() -> [(stream, bytes read, bytes written, products), ...]
  *     plan.joins() -> [how many collectives must have ended before each task, ...]
  *     plan.start(inputs, outputs) -> Run
- *     run.execute(first, last, elapsed_ns=None);  memoryview(run) -> the arena
+ *     run.execute(first, last, totals=None, events=None, n_events=0) -> n_events
+ *     memoryview(run) -> the arena
  *     run.iterate(count, swaps, strides, condition) -> how many iterations there were
  *     maps_of_rows(keys, rows) -> [{key: float, ...}, ...]
  *     MappedFile(fd, bytes); memoryview(file);  file.has_changed()
@@ -767,13 +768,35 @@ static bool has_run(struct atc_run *run, enum atc_run_status status)
     return false;
 }
 
+/* Has a trace write into two buffers, which are to be released: the totals of a plan's tasks, and
+ * events behind the `n_events` that are there.
+ */
+static bool open_trace(struct atc_trace *trace, const struct atc_plan *plan, PyObject *totals,
+                       PyObject *events, Py_buffer *buffers)
+{
+    if (PyObject_GetBuffer(totals, buffers, PyBUF_WRITABLE) < 0 ||
+        PyObject_GetBuffer(events, buffers + 1, PyBUF_WRITABLE) < 0)
+        return false;
+    if (buffers[0].len != plan->n_tasks * (Py_ssize_t)sizeof *trace->totals ||
+        buffers[1].len % (Py_ssize_t)sizeof *trace->events != 0 || trace->n_events < 0) {
+        PyErr_SetString(PyExc_ValueError,
+                        "totals are two int64 a task, events four each, behind those there are");
+        return false;
+    }
+    trace->totals = buffers[0].buf;
+    trace->events = buffers[1].buf;
+    trace->max_events = buffers[1].len / (Py_ssize_t)sizeof *trace->events;
+    return true;
+}
+
 static PyObject *run_execute(PyObject *object, PyObject *args)
 {
     struct run_object *self = (struct run_object *)object;
     const struct atc_plan *plan = self->owner->plan;
     long long first, last;
-    PyObject *timings = Py_None;
-    if (!PyArg_ParseTuple(args, "LL|O", &first, &last, &timings))
+    PyObject *totals = Py_None, *events = Py_None;
+    long long n_events = 0;
+    if (!PyArg_ParseTuple(args, "LL|OOL", &first, &last, &totals, &events, &n_events))
         return NULL;
     if (first < 0 || last < first || last > plan->n_tasks) {
         PyErr_SetString(PyExc_IndexError, "no such tasks");
@@ -785,27 +808,24 @@ static PyObject *run_execute(PyObject *object, PyObject *args)
             return NULL;
         }
     }
-    Py_buffer elapsed = {0};
-    if (timings != Py_None) {
-        if (PyObject_GetBuffer(timings, &elapsed, PyBUF_WRITABLE) < 0)
-            return NULL;
-        if (elapsed.len != plan->n_tasks * (Py_ssize_t)sizeof(int64_t)) {
-            PyBuffer_Release(&elapsed);
-            PyErr_SetString(PyExc_ValueError, "one int64 a task is needed for the times");
-            return NULL;
-        }
-    }
+    Py_buffer buffers[2] = {{0}};
+    struct atc_trace trace = {.n_events = n_events};
+    PyObject *result = NULL;
+    if (totals != Py_None && !open_trace(&trace, plan, totals, events, buffers))
+        goto done;
     struct atc_run run = {.plan = plan,
                           .bases = self->bases,
                           .scratch = self->arena->bytes + self->owner->plan->arena_bytes,
-                          .elapsed_ns = elapsed.buf,
+                          .trace = totals == Py_None ? NULL : &trace,
                           .stop = {.interrupted = ask_for_signals(), .deadline_ns = deadline_ns}};
     enum atc_run_status status;
     Py_BEGIN_ALLOW_THREADS status = atc_run_tasks(&run, first, last);
-    Py_END_ALLOW_THREADS if (elapsed.obj != NULL) PyBuffer_Release(&elapsed);
-    if (!has_run(&run, status))
-        return NULL;
-    Py_RETURN_NONE;
+    Py_END_ALLOW_THREADS if (has_run(&run, status)) result =
+        PyLong_FromLongLong(atomic_load(&trace.n_events));
+done:
+    for (int i = 0; i < 2; i++)
+        PyBuffer_Release(buffers + i);
+    return result;
 }
 
 /* Reads (input, output) pairs of ports that exchange their memory. Both are written. */
@@ -1180,7 +1200,12 @@ static PyType_Spec symbolic_spec = {"atcpy.kernels._kernels.SymbolicPlan",
                                     symbolic_slots};
 
 static PyMethodDef run_methods[] = {
-    {"execute", run_execute, METH_VARARGS, "Runs tasks [first, last)."},
+    {"execute", run_execute, METH_VARARGS,
+     "Runs tasks [first, last). With `totals` (ns, runs) of each task and `events` (start, end, "
+     "task, "
+     "thread), it adds to the former and writes the latter behind the first `n_events`; returns "
+     "how "
+     "many there would be with enough room."},
     {"iterate", run_iterate, METH_VARARGS,
      "Runs all tasks up to `count` times and returns how often: (input, output) pairs exchange "
      "their "

@@ -5,6 +5,7 @@
 #include "core/arena_pool.h"
 #include "core/kernel.h"
 #include "core/pool.h"
+#include "core/trace.h"
 
 struct atc_limits {
     int64_t arena_bytes;
@@ -115,7 +116,7 @@ struct atc_run {
     const struct atc_plan *plan;
     uint8_t *const *bases;
     uint8_t *scratch;
-    int64_t *elapsed_ns; /* one a task, to which its time is added, or NULL */
+    struct atc_trace *trace; /* or NULL: the run is not profiled */
     struct atc_stop stop;
     struct atc_fault fault;
     int64_t task;       /* where it stopped */

@@ -7,9 +7,8 @@ enum {
     PAUSES = 8, /* times as long as an answer took: it takes Python's lock, which others may keep */
 };
 
-static enum atc_stop_reason find_reason(struct atc_stop *stop)
+static enum atc_stop_reason find_reason(struct atc_stop *stop, int64_t now)
 {
-    const int64_t now = atc_now_ns();
     if (stop->deadline_ns != 0 && now >= stop->deadline_ns)
         return STOP_TIME_OVER;
     if (now - stop->asked_ns < ASK_NS)
@@ -25,9 +24,14 @@ static enum atc_stop_reason find_reason(struct atc_stop *stop)
 
 bool atc_ask_stop(struct atc_stop *stop)
 {
+    return atc_ask_stop_at(stop, atc_now_ns());
+}
+
+bool atc_ask_stop_at(struct atc_stop *stop, int64_t now)
+{
     if (atc_is_stopped(stop))
         return true;
-    const enum atc_stop_reason reason = find_reason(stop);
+    const enum atc_stop_reason reason = find_reason(stop, now);
     if (reason != STOP_NONE)
         atomic_store_explicit(&stop->reason, (int)reason, memory_order_relaxed);
     return reason != STOP_NONE;

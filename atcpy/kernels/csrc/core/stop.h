@@ -26,4 +26,7 @@ static inline bool atc_is_stopped(const struct atc_stop *stop)
  */
 bool atc_ask_stop(struct atc_stop *stop);
 
+/* atc_ask_stop for a caller that has just read atc_now_ns. */
+bool atc_ask_stop_at(struct atc_stop *stop, int64_t now);
+
 #endif
