@@ -12,6 +12,7 @@
  *     memoryview(run) -> the arena
  *     run.iterate(count, swaps, strides, condition) -> how many iterations there were
  *     maps_of_rows(keys, rows) -> [{key: float, ...}, ...]
+ *     peak_flops(threads), peak_bandwidth(threads, bytes) -> a second
  *     MappedFile(fd, bytes); memoryview(file);  file.has_changed()
  *     set_deadline(ns) -> the one before;  check_deadline()
  *     start_watchdog(seconds, text, code);  stop_watchdog()
@@ -31,6 +32,7 @@
 #include "core/program.h"
 #include "core/symbolic.h"
 #include "core/watchdog.h"
+#include "roofline/roofline.h"
 
 #include <pthread.h>
 #include <unistd.h>
@@ -1063,6 +1065,44 @@ static PyObject *maps_of_rows(PyObject *module, PyObject *args)
     return maps;
 }
 
+/* --- roofline ----------------------------------------------------------------------------------
+ */
+
+static bool is_thread_count(int threads)
+{
+    if (threads >= 1 && threads <= 1024)
+        return true;
+    PyErr_SetString(PyExc_ValueError, "no such number of threads");
+    return false;
+}
+
+static PyObject *peak_flops(PyObject *module, PyObject *args)
+{
+    (void)module;
+    int threads;
+    if (!PyArg_ParseTuple(args, "i", &threads) || !is_thread_count(threads))
+        return NULL;
+    double peak;
+    Py_BEGIN_ALLOW_THREADS peak = atc_peak_flops(threads);
+    Py_END_ALLOW_THREADS return PyFloat_FromDouble(peak);
+}
+
+static PyObject *peak_bandwidth(PyObject *module, PyObject *args)
+{
+    (void)module;
+    int threads;
+    long long bytes;
+    if (!PyArg_ParseTuple(args, "iL", &threads, &bytes) || !is_thread_count(threads))
+        return NULL;
+    if (bytes < 0 || bytes >= ATC_TOO_BIG) {
+        PyErr_SetString(PyExc_ValueError, "no such number of bytes");
+        return NULL;
+    }
+    double peak;
+    Py_BEGIN_ALLOW_THREADS peak = atc_peak_bandwidth(threads, bytes);
+    Py_END_ALLOW_THREADS return peak < 0 ? PyErr_NoMemory() : PyFloat_FromDouble(peak);
+}
+
 /* --- streams -----------------------------------------------------------------------------------
  */
 
@@ -1251,6 +1291,10 @@ static PyMethodDef functions[] = {
     {"set_cores", set_cores, METH_VARARGS,
      "Sets how many cores callers and workers use that are bound to no CPUs; returns what was "
      "set."},
+    {"peak_flops", peak_flops, METH_VARARGS,
+     "Measures float32 operations a second, with so many threads."},
+    {"peak_bandwidth", peak_bandwidth, METH_VARARGS,
+     "Measures bytes read a second out of so many, with so many threads."},
     {"check_deadline", check_deadline, METH_NOARGS,
      "Raises TimeoutError if the deadline of this thread is over."},
     {"start_watchdog", start_watchdog, METH_VARARGS,
