@@ -18,6 +18,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
 from atcpy.errors import InternalError, Unsupported
+from atcpy.runtime.system_call import system_call
 
 # ---- what may be called, by the numbers of x86-64
 
@@ -121,20 +122,6 @@ class _Program(ctypes.Structure):
     _fields_ = [("length", ctypes.c_ushort), ("code", ctypes.c_char_p)]
 
 
-_libc: ctypes.CDLL | None = None
-
-
-def _system_call(number: int, *arguments: object) -> int:
-    """A system call; its result, or the negative number of its error."""
-    global _libc
-    if _libc is None:
-        _libc = ctypes.CDLL(None, use_errno=True)
-        _libc.syscall.restype = ctypes.c_long
-    words = [ctypes.c_ulong(value) if isinstance(value, int) else value for value in arguments]
-    result = int(_libc.syscall(ctypes.c_long(number), *words))
-    return -ctypes.get_errno() if result == -1 else result
-
-
 # ---- both walls
 
 
@@ -151,7 +138,7 @@ def _missing() -> str:
     if platform.machine() != "x86_64" or struct.calcsize("P") != 8:
         return f"this is {platform.machine()}, {8 * struct.calcsize('P')} bits"
     action = ctypes.c_uint32(_KILL)
-    result = _system_call(_SECCOMP, _GET_ACTION_AVAIL, 0, ctypes.byref(action))
+    result = system_call(_SECCOMP, _GET_ACTION_AVAIL, 0, ctypes.byref(action))
     return "" if result == 0 else f"the system says {os.strerror(-result).lower()}"
 
 
@@ -173,13 +160,13 @@ def enter_sandbox() -> int:
         return _landlock
     require_sandbox()
     import_all()
-    if result := _system_call(_PRCTL, _PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0):
+    if result := system_call(_PRCTL, _PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0):
         raise InternalError(f"no_new_privs: {os.strerror(-result)}")
     version = _restrict_by_landlock()
     code = filter_code(os.getpid())
     packed = b"".join(struct.pack("=HBBI", *step) for step in code)
     program = _Program(len(code), packed)
-    result = _system_call(_SECCOMP, _SET_MODE_FILTER, _TSYNC, ctypes.byref(program))
+    result = system_call(_SECCOMP, _SET_MODE_FILTER, _TSYNC, ctypes.byref(program))
     if result:
         raise InternalError(f"seccomp: {os.strerror(-result) if result < 0 else f'thread {result} has another filter'}")
     _landlock = version
@@ -188,14 +175,14 @@ def enter_sandbox() -> int:
 
 def _restrict_by_landlock() -> int:
     """Deny all that Landlock knows, by a rule set that handles it and has no rule; its version, 0 without it."""
-    version = _system_call(_LANDLOCK_CREATE, None, 0, _LANDLOCK_VERSION)
+    version = system_call(_LANDLOCK_CREATE, None, 0, _LANDLOCK_VERSION)
     if version <= 0:
         return 0
     attributes = landlock_attributes(version)
-    rules = _system_call(_LANDLOCK_CREATE, ctypes.c_char_p(attributes), len(attributes), 0)
+    rules = system_call(_LANDLOCK_CREATE, ctypes.c_char_p(attributes), len(attributes), 0)
     if rules < 0:
         raise InternalError(f"landlock {version}: {os.strerror(-rules)}")
-    result = _system_call(_LANDLOCK_RESTRICT, rules, _LANDLOCK_TSYNC if version >= 8 else 0)
+    result = system_call(_LANDLOCK_RESTRICT, rules, _LANDLOCK_TSYNC if version >= 8 else 0)
     os.close(rules)
     if result:
         raise InternalError(f"landlock {version}: {os.strerror(-result)}")

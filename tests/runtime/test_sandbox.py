@@ -129,7 +129,7 @@ def test_systems_without_filters_are_refused(
 ) -> None:
     monkeypatch.setattr(sys, "platform", system)
     monkeypatch.setattr(platform, "machine", lambda: machine)
-    monkeypatch.setattr(sandbox, "_system_call", lambda *_: answer)
+    monkeypatch.setattr(sandbox, "system_call", lambda *_: answer)
     with pytest.raises(Unsupported, match=message) as caught:
         sandbox.enter_sandbox()
     assert (caught.value.code, caught.value.exit_code) == ("E10055", 4)
@@ -314,7 +314,7 @@ except PermissionError:
     print(version, "denied")
 """
     # Landlock needs no_new_privs of processes that are not root; the filter sets it before.
-    script = script.replace("version =", "sandbox._system_call(157, 38, 1, 0, 0, 0)\nversion =", 1)
+    script = script.replace("version =", "sandbox.system_call(157, 38, 1, 0, 0, 0)\nversion =", 1)
     ran = subprocess.run(
         [sys.executable, "-c", script],
         capture_output=True,
