@@ -4,6 +4,7 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
@@ -17,7 +18,9 @@ from atcpy.report.units import duration
 
 if TYPE_CHECKING:
     from atcpy import InferenceSession
+    from atcpy.cli.profile import ProfiledRuns
     from atcpy.runtime.distributed.world import World
+    from atcpy.runtime.profile import Profile
     from atcpy.verify.inputs import Array, Feeds
 
 
@@ -118,6 +121,7 @@ class Computed:
     arrays: "dict[str, Array]"
     ran: str
     seconds: float
+    profiled: "ProfiledRuns | None" = None
 
 
 @dataclass(frozen=True)
@@ -135,6 +139,7 @@ class Job:
     threads: int | None
     memory_limit: int | None
     require_signature: Sequence[str] | None
+    profile: str | None = None  # where the trace of the runs goes
 
     def prepare(self) -> None:
         """Do what a process does once, however many ranks it runs."""
@@ -148,7 +153,12 @@ class Job:
 
     def report(self, computed: "Computed", world: "World") -> Outcome:
         """Write the outputs, and say what came of the run."""
-        return self.outputs.outcome(computed.arrays, computed.ran, computed.seconds, world)
+        outcome = self.outputs.outcome(computed.arrays, computed.ran, computed.seconds, world)
+        if self.profile is None or computed.profiled is None:
+            return outcome
+        from atcpy.cli.profile import add_profile
+
+        return add_profile(outcome, computed.profiled, self.profile, world)
 
     def compute(self, world: "World", *, before_run: Callable[[], object] = lambda: None) -> "Computed":
         """Load the package, read the inputs and run it; `before_run` is called when nothing more is read."""
@@ -169,6 +179,30 @@ class Job:
         names = self.outputs.names(session, bound)
         session.agree()  # late starters are not part of the time
         before_run()
+        run_all = partial(self._run_all, session, names, states, runs)
+        profiled = None
+        if self.profile is None:
+            results, seconds = run_all(None)
+        else:
+            from atcpy.cli.profile import profile_runs
+
+            run_all(None)  # tasks wait for memory to be mapped when they run first, and plans for their sizes
+            if bound:
+                session.reset_state()
+            (results, seconds), profiled = profile_runs(run_all, world, threads)
+        arrays: dict[str, Any] = dict(zip(names, results, strict=True))
+        ran = f"{len(runs)} runs, states of {session.state_length} rows," if bound else "ran"
+        return Computed(arrays, f"{self.iterations} iterations" if self.iterations else ran, seconds, profiled)
+
+    def _run_all(
+        self,
+        session: "InferenceSession",
+        names: Sequence[str],
+        states: Mapping[str, str],
+        runs: "Sequence[Feeds]",
+        profile: "Profile | None",
+    ) -> tuple[list[Any], float]:
+        """Run for each of `runs`; return the results of the last, and the seconds of all."""
         started = time.perf_counter()
         for feeds in runs:
             if self.iterations:
@@ -176,11 +210,8 @@ class Job:
                     feeds, self.iterations, state=states, output_names=names, collect=self.collect
                 )
             else:
-                results = session.run(names, feeds)
-        seconds = time.perf_counter() - started
-        arrays: dict[str, Any] = dict(zip(names, results, strict=True))
-        ran = f"{len(runs)} runs, states of {session.state_length} rows," if bound else "ran"
-        return Computed(arrays, f"{self.iterations} iterations" if self.iterations else ran, seconds)
+                results = session.run(names, feeds, profile=profile)
+        return results, time.perf_counter() - started
 
     def on_single_rank(self) -> Outcome:
         """Run the package as the only rank."""

@@ -44,6 +44,9 @@ def run_on_ranks(run: Invocation, job: Job, setup: RankSetup) -> Outcome:
             what = f"--iterations: on {setup.simulated} ranks nothing runs, one run is predicted"
             hint = f"at most {MAX_SIMULATED} ranks"
             raise UsageError("E10001", what, where=Where(option="iterations"), hint=hint)
+        if job.profile is not None:
+            what = f"--profile: beyond {MAX_SIMULATED} simulated ranks times are predicted, nothing runs"
+            raise UsageError("E10056", what, where=Where(option="profile"), hint="simulate fewer ranks")
         return _predict(job.package, count, signers)
     if setup.simulated > 1:
         return _simulate(job, setup)

@@ -85,6 +85,14 @@ def run_(
         typer.Option("--collect", metavar="A,B", help="With --iterations: all results of these outputs, not the last."),
     ] = None,
     check_finite: Annotated[bool, typer.Option("--check_finite", help="Fail on NaN or infinity.")] = False,
+    profile: Annotated[
+        str | None,
+        typer.Option(
+            "--profile",
+            metavar="F.json",
+            help="Run once more and write when each task ran, for Perfetto; {rank} is the number of a rank.",
+        ),
+    ] = None,
     require_signature: RequireSignature = None,
     sandbox: Annotated[
         bool,
@@ -112,8 +120,14 @@ def run_(
         run.option("threads"),
         run.option("memory_limit"),
         require_signature,
+        profile,
     )
     launch = find_launch()
+    if profile is not None:
+        from atcpy.cli.profile import check_profile
+
+        all_ranks = max(ranks, simulate_ranks, launch.ranks)
+        check_profile(profile, ranks=all_ranks, sandbox=sandbox, iterations=iterations)
     if sandbox:
         from atcpy.cli.sandbox import run_sandboxed
 

@@ -8,6 +8,7 @@ the same target; a lock on the temporary file tells a dead writer from one that 
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import itertools
@@ -47,6 +48,15 @@ def atomic_write_together(contents: Mapping[Path, Iterable[Buffer]]) -> None:
     """`atomic_write` for files that belong together: none is replaced before all are written."""
     with _Folders() as folders:
         _replace([_open_target(target, buffers, None, folders) for target, buffers in contents.items()])
+
+
+def require_writable(target: str | os.PathLike[str]) -> None:
+    """Raise the error of `atomic_write` for a path that cannot be written, before there is anything to write."""
+    with _Folders() as folders:
+        file = _open_target(target, (), None, folders)
+        with _errors_of(file.shown):
+            if not os.access(".", os.W_OK | os.X_OK, dir_fd=file.folder):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
 
 def move(source: Path, target: Path) -> None:
