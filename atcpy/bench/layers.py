@@ -6,13 +6,18 @@ import numpy as np
 
 from atcpy import InferenceSession
 from atcpy.bench.sides import Feeds
+from atcpy.runtime.profile import TaskTime
+from atcpy.runtime.roofline import Roofline
 
 PROFILES = 20
 
 
 @dataclass(frozen=True, slots=True)
 class LayerTime:
-    """A task: its median time, its share of the sum, and the model's nodes that it stands for."""
+    """A task: its median time in a run, its share of the sum, and the model's nodes that it stands for. `floor`: the
+    seconds that it takes at least by the peaks of the machine, None if that is not known. Bytes and `flops`, None for a
+    task that sums no products, are those of a run, too.
+    """
 
     task: int
     op: str
@@ -21,16 +26,40 @@ class LayerTime:
     engine: str
     median: float
     share: float
+    floor: float | None
+    read_bytes: int
+    written_bytes: int
+    flops: int | None
 
 
-def time_layers(session: InferenceSession, feeds: Feeds, profiles: int = PROFILES) -> list[LayerTime]:
+def time_layers(
+    session: InferenceSession, feeds: Feeds, profiles: int = PROFILES, roofline: Roofline | None = None
+) -> list[LayerTime]:
     """Each task's median over some runs, in order of execution; the first run is left out. Tasks of the body of a loop
     are added up.
     """
-    tasks = [item.task for item in session.profile(feeds)]
+    times = session.profile(feeds)
     medians = np.median([[item.seconds for item in session.profile(feeds)] for _ in range(profiles)], axis=0)
     total = float(medians.sum()) or 1.0
     return [
-        LayerTime(i, t.op_type, t.sources or (t.node,), t.kernel, t.engine, float(seconds), float(seconds) / total)
-        for i, (t, seconds) in enumerate(zip(tasks, medians, strict=True))
+        _layer(number, item, float(seconds), float(seconds) / total, roofline)
+        for number, (item, seconds) in enumerate(zip(times, medians, strict=True))
     ]
+
+
+def _layer(number: int, time: TaskTime, seconds: float, share: float, roofline: Roofline | None) -> LayerTime:
+    task, cost, runs = time.task, time.cost, time.runs
+    floor = None if roofline is None else roofline.floor_seconds(cost)
+    return LayerTime(
+        number,
+        task.op_type,
+        task.sources or (task.node,),
+        task.kernel,
+        task.engine,
+        seconds,
+        share,
+        floor=None if floor is None else runs * floor,
+        read_bytes=runs * cost.read_bytes,
+        written_bytes=runs * cost.written_bytes,
+        flops=None if cost.flops is None else runs * cost.flops,
+    )

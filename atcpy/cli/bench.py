@@ -15,7 +15,7 @@ from atcpy.cli.signers import RequireSignature
 from atcpy.errors import UsageError, VerifyFailed, Where
 from atcpy.options import read_float, read_int
 from atcpy.report.columns import table
-from atcpy.report.units import duration
+from atcpy.report.units import duration, size
 
 if TYPE_CHECKING:
     from atcpy.bench.layers import LayerTime
@@ -53,6 +53,8 @@ def bench(
     from atcpy import InferenceSession
     from atcpy.bench.layers import time_layers
     from atcpy.bench.rounds import measure
+    from atcpy.report.profile import roofline_line
+    from atcpy.runtime.roofline import measure_roofline
 
     seconds = read_float("min_time", min_time, 0, 3600)
     limit = None if fail_over is None else read_float("fail_over", fail_over, 0.01, 1000)
@@ -66,13 +68,17 @@ def bench(
         run.progress.step(f"timing with {threads} thread{'' if threads == 1 else 's'}")
         sides = _sides(Path(package), vs, model, threads, require_signature)
         measured = measure(sides, feeds, min_seconds=seconds, warmup=warmup)
-        timed = []
+        timed, roofline = [], None
         if layers:
-            timed = time_layers(InferenceSession(package, threads=threads, require_signature=require_signature), feeds)
+            session = InferenceSession(package, threads=threads, require_signature=require_signature)
+            roofline = measure_roofline(threads)
+            timed = time_layers(session, feeds, roofline=roofline)
         cache = sides[0].shape_cache
         counts_of = None if cache is None else {"hits": cache.hits, "misses": cache.misses}
         runs.append(_record(measured, timed, threads) | {"shape_cache": counts_of})
         lines += [*([""] if lines else []), *_lines(measured, timed, threads)]
+        if roofline is not None:
+            lines.append(roofline_line(roofline))
         if cache is not None:
             lines.append(f"graphs compiled for shapes {cache.misses}, found compiled {cache.hits}")
     result = runs[0] if len(runs) == 1 else {"machine": runs[0]["machine"], "runs": runs}
@@ -200,10 +206,15 @@ def _lines(measured: "Measured", layers: "list[LayerTime]", threads: int) -> Ite
 def _layer_lines(layers: "list[LayerTime]") -> Iterator[str]:
     slowest = sorted(layers, key=lambda layer: -layer.median)[:_LAYERS_SHOWN]
     rows = [
-        (layer.task, layer.op, layer.kernel, duration(layer.median), f"{layer.share:.1%}", ", ".join(layer.nodes))
+        (
+            *(layer.task, layer.op, layer.kernel, duration(layer.median), f"{layer.share:.1%}"),
+            "-" if layer.floor is None else duration(layer.floor),
+            size(layer.read_bytes + layer.written_bytes),
+            ", ".join(layer.nodes),
+        )
         for layer in slowest
     ]
-    yield from table(("task", "op", "kernel", "time", "share", "nodes"), rows, right=(0, 3, 4))
+    yield from table(("task", "op", "kernel", "time", "share", "floor", "bytes", "nodes"), rows, right=(0, 3, 4, 5, 6))
     if len(layers) > len(slowest):
         yield f"and {len(layers) - len(slowest)} faster ones (--json lists all)"
 

@@ -6,6 +6,7 @@ import pytest
 
 import atcpy
 from atcpy.bench.layers import time_layers
+from atcpy.runtime.roofline import Bandwidth, Roofline
 
 MODEL = """<ir_version: 8, opset_import: ["" : 17]> g (float[8,8] x) => (float[8,8] y)
   { a = MatMul(x, x)  b = MatMul(a, x)  y = MatMul(b, a) }"""
@@ -20,3 +21,15 @@ def test_each_task_has_its_time_and_share(tmp_path: Path) -> None:
     assert [layer.task for layer in layers] == [0, 1, 2]
     assert sum(layer.share for layer in layers) == pytest.approx(1)
     assert all(layer.median > 0 for layer in layers)
+    assert [layer.floor for layer in layers] == [None] * 3
+
+
+def test_each_task_has_what_a_run_moves_and_computes(tmp_path: Path) -> None:
+    onnx.save(onnx.parser.parse_model(MODEL), tmp_path / "m.onnx")
+    atcpy.convert(tmp_path / "m.onnx", tmp_path / "m.om")
+    session = atcpy.InferenceSession(tmp_path / "m.om", threads=1)
+    machine = Roofline(1, 1e6, (Bandwidth(1 << 20, 1e9),))
+    layers = time_layers(session, {"x": np.ones((8, 8), np.float32)}, profiles=1, roofline=machine)
+    # 8 · 8 · 8 products are two operations each, at a million of which a second.
+    assert [layer.floor for layer in layers] == pytest.approx([1024e-6] * 3)
+    assert [(layer.read_bytes, layer.written_bytes, layer.flops) for layer in layers] == [(512, 256, 1024)] * 3

@@ -19,8 +19,9 @@ def test_the_table_and_the_ratio(invoke: Invoke, package: Path) -> None:
         r"ratio [\d.]+× (faster|slower|same) \(95 % CI [\d.]+–[\d.]+, \d+ interleaved runs, 1 thread, cores [\d,-]+\)",
         lines[3],
     )
-    assert lines[5].split() == ["task", "op", "kernel", "time", "share", "nodes"]
-    assert re.fullmatch(r" +0  MatMul  matmul_f32_\w+ +[\d.]+ [mµ]s  100\.0%  y", lines[6])
+    assert lines[5].split() == ["task", "op", "kernel", "time", "share", "floor", "bytes", "nodes"]
+    assert re.fullmatch(r" +0  MatMul  matmul_f32_\w+ +[\d.]+ [mµ]s  100\.0%  [\d.]+ µs  1\.1 KB  y", lines[6])
+    assert lines[7].startswith("peaks of 1 thread: ")
 
 
 @pytest.mark.slow
