@@ -14,6 +14,8 @@ if TYPE_CHECKING:
         CountedOutput,
         Gear,
         MemoryPlan,
+        PlacedValue,
+        PlacementStrategy,
         PlannedCluster,
         Port,
         Slot,
@@ -65,6 +67,8 @@ __all__ = [
     "Node",
     "Partition",
     "PassRecord",
+    "PlacedValue",
+    "PlacementStrategy",
     "PlannedCluster",
     "Port",
     "Region",
@@ -98,8 +102,9 @@ __all__ = [
 
 _NAMES = {
     "builder": "Builder",
-    "compiled": "ClusterVariant CompiledModel CountedOutput Gear MemoryPlan PlannedCluster Port Slot "
-    "Source State Symbol SymbolicPlan Task Variable Weight plans_of states_by_name task_counts",
+    "compiled": "ClusterVariant CompiledModel CountedOutput Gear MemoryPlan PlacedValue PlacementStrategy "
+    "PlannedCluster Port Slot Source State Symbol SymbolicPlan Task Variable Weight plans_of states_by_name "
+    "task_counts",
     "decisions": "Decisions PassRecord Reject",
     "desc": "TensorDesc",
     "dtype": "DType",

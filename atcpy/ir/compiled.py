@@ -75,16 +75,40 @@ class Port:
 
 
 @dataclass(frozen=True, slots=True)
+class PlacementStrategy:
+    """A way to place the blocks of the arena, and what the arena takes with it; None if it was not tried, since another
+    one had met the lower bound, or there are too many blocks.
+    """
+
+    name: str
+    arena_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedValue:
+    """A value in the arena; `nbytes` are those of its block."""
+
+    name: str
+    offset: int
+    nbytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class MemoryPlan:
     """Bytes of the arena; the lower bound is the largest sum of live blocks over the tasks, and
     `unshared_bytes` what the values would take without reuse. `scratch_bytes` is what kernels need besides, for each
     thread: of the CPU that compiles, so that no package has it.
+
+    strategies: those of the planner, of which the smallest was taken. above_bound: values that no strategy could place
+    below the lower bound.
     """
 
     arena_bytes: int
     lower_bound: int
     unshared_bytes: int
     scratch_bytes: int = 0
+    strategies: tuple[PlacementStrategy, ...] = ()
+    above_bound: tuple[PlacedValue, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

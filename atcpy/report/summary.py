@@ -6,6 +6,7 @@ from typing import Any
 
 from atcpy.ir import Source
 from atcpy.ir.decisions import PassCount
+from atcpy.passes.compile.plan_memory import GOOD_ENOUGH
 from atcpy.report.allreduce import allreduce_line
 from atcpy.report.record import to_json
 from atcpy.report.units import (
@@ -25,6 +26,7 @@ from atcpy.stages.report import ConvertReport, Memory, PortInfo, Precision
 _ENGINES = ("AIcoreEngine", "VectorEngine", "AICPU", "GE_LOCAL", "DNN_HCCL", "HOST_CPU")
 _ALWAYS_SHOWN = frozenset({"AIcoreEngine", "VectorEngine", "GE_LOCAL", "HOST_CPU"})
 _PASSES_SHOWN = 6
+_VALUES_SHOWN = 4
 
 
 def convert_result(report: ConvertReport) -> dict[str, Any]:
@@ -73,6 +75,7 @@ def _lines(report: ConvertReport, model: str, seconds: float, soc_is_default: bo
     yield f"  precision  {_precision(report.precision):<34} memory  {_memory(report.memory)}"
     if not report.unknown_shapes:
         yield f"  arena      {_arena(report.memory)}"
+        yield from _gap(report.memory)
     yield f"  passes     {_passes(report.passes)}   (all: atcpy inspect --passes)"
     yield f"  transdata  {report.transdata.inserted} inserted · {report.transdata.cancelled} cancelled"
     yield f"  stages     {' · '.join(f'{s.name} {duration(s.seconds)}' for s in report.stages)}"
@@ -107,6 +110,16 @@ def _memory(memory: Memory) -> str:
 def _arena(memory: Memory) -> str:
     ratio = f" ({memory.arena / memory.lower_bound:.2f}×)" if memory.arena and memory.lower_bound else ""
     return f"{memory.arena} bytes, lower bound {memory.lower_bound}{ratio}, without reuse {memory.unshared}"
+
+
+def _gap(memory: Memory) -> Iterator[str]:
+    """What lies above the lower bound, where the planner's search ended too far from it."""
+    if memory.arena and memory.lower_bound and memory.arena > GOOD_ENOUGH * memory.lower_bound and memory.strategies:
+        largest = sorted(memory.above_bound, key=lambda value: -value.nbytes)
+        shown = " · ".join(f"{value.name} {size(value.nbytes)}" for value in largest[:_VALUES_SHOWN])
+        more = f" · {len(largest) - _VALUES_SHOWN} more" if len(largest) > _VALUES_SHOWN else ""
+        percent = round(100 * memory.arena / memory.lower_bound - 100)
+        yield f"  gap        {percent} % above the bound where the search ended: {shown}{more}"
 
 
 def _passes(passes: Sequence[PassCount]) -> str:

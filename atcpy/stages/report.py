@@ -6,7 +6,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from atcpy.errors import AtcWarning
-from atcpy.ir import CompiledModel, Engine, PlannedCluster, Port, Source, Task, plans_of
+from atcpy.ir import (
+    CompiledModel,
+    Engine,
+    PlacedValue,
+    PlacementStrategy,
+    PlannedCluster,
+    Port,
+    Source,
+    Task,
+    plans_of,
+)
 from atcpy.ir.decisions import AllReducePlan, PassCount
 from atcpy.ir.graph import Graph, walk
 from atcpy.kernels.guard_text import guard_texts
@@ -39,6 +49,9 @@ class Memory:
     """Sizes in bytes: the arena, its lower bound, its size without reuse, the weights, and the scratch of kernels, for
     each thread and this CPU. Where shapes are unknown, the arena is the largest of the plans, or None if runs place
     the blocks, and the bounds and the scratch are None.
+
+    strategies: those of the planner, with the arena that each needs; a package does not record them. above_bound: the
+    values that end above the lower bound.
     """
 
     arena: int | None
@@ -46,6 +59,8 @@ class Memory:
     unshared: int | None
     weights: int
     scratch: int | None
+    strategies: tuple[PlacementStrategy, ...] = ()
+    above_bound: tuple[PlacedValue, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +181,15 @@ def memory_of(compiled: CompiledModel) -> Memory:
         return Memory(arena, None, None, _weights_bytes(compiled), None)
     memory = compiled.memory
     weights = _weights_bytes(compiled)
-    return Memory(memory.arena_bytes, memory.lower_bound, memory.unshared_bytes, weights, memory.scratch_bytes)
+    return Memory(
+        memory.arena_bytes,
+        memory.lower_bound,
+        memory.unshared_bytes,
+        weights,
+        memory.scratch_bytes,
+        memory.strategies,
+        memory.above_bound,
+    )
 
 
 def _weights_bytes(compiled: CompiledModel) -> int:

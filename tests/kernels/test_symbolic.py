@@ -14,7 +14,8 @@ import pytest
 
 from atcpy.ir import DType, Region, Slot, TensorDesc
 from atcpy.kernels import _kernels, table
-from atcpy.passes.compile.plan_memory import Block, plan_memory
+from atcpy.passes.compile.memory_bound import Block
+from atcpy.passes.compile.plan_memory import plan_memory
 from tests.effort import trials
 from tests.kernels.symbolic_plans import F64, I64, OPS, RECIPROCAL, REQUIRE, SELECT, Blob, bytes_of, offset_of
 from tests.kernels.symbolic_plans import PARAMS_AT as PARAMS

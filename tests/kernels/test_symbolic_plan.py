@@ -21,8 +21,9 @@ from atcpy.kernels.symbolic_program import (
     planned_arena_bytes,
 )
 from atcpy.kernels.table import pack_compiled_task, pack_params, slot_patches, split_symbolic
+from atcpy.passes.compile.memory_bound import Block
 from atcpy.passes.compile.plan_largest import plan_largest
-from atcpy.passes.compile.plan_memory import Block, plan_memory
+from atcpy.passes.compile.plan_memory import plan_memory
 
 
 def pack_u32(*numbers: int) -> bytes:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from atcpy.ir import Engine, Graph, MemoryPlan, Region, Slot, Value, Weight
+from atcpy.ir import Engine, Graph, MemoryPlan, PlacedValue, Region, Slot, Value, Weight
 from atcpy.options import CompileOptions
 from atcpy.passes.compile.form_streams import Section, launch_sections
 from atcpy.passes.compile.lower import Launch, overwritten
-from atcpy.passes.compile.plan_memory import Block, align, plan_memory
+from atcpy.passes.compile.memory_bound import Block, align
+from atcpy.passes.compile.plan_memory import plan_memory
 
 
 @dataclass(eq=False, slots=True)
@@ -77,7 +78,14 @@ class BufferAssignment:
         sections = list(launch_sections(launches))
         for number, section in enumerate(sections):
             self._note_streams(number, section, launches)
-        return plan_memory(self.blocks(), [section.numbers for section in sections], reuse=reuse)
+        plan = plan_memory(self.blocks(), [section.numbers for section in sections], reuse=reuse)
+        return replace(plan, above_bound=tuple(self._above(plan.lower_bound))) if reuse else plan
+
+    def _above(self, bound: int) -> Iterator[PlacedValue]:
+        """Yield the first value of each block that ends above a bound."""
+        for buffer, block in self._arena:
+            if buffer.outer is None and block.offset + block.nbytes > bound:
+                yield PlacedValue(buffer.values[0][1].name, block.offset, block.nbytes)
 
     def _note_streams(self, number: int, section: Section, launches: Sequence[Launch | None]) -> None:
         """Note in which stream of a section blocks begin and end. One that several streams use is live in all of it."""

@@ -30,7 +30,7 @@ from atcpy.passes.base import graph_pass
 from atcpy.passes.compile.access_intervals import Access, AccessIntervals, can_share
 from atcpy.passes.compile.buffer_assignment import Buffer, LoweredGraph
 from atcpy.passes.compile.lower import Launch, Run, ints_param, run_of
-from atcpy.passes.compile.plan_memory import Block
+from atcpy.passes.compile.memory_bound import Block
 from atcpy.passes.phase import Phase
 
 SPLIT = "SplitNotaskPass"

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from math import inf
 
 from atcpy.kernels.symbolic_program import BlockSize, Placement
-from atcpy.passes.compile.plan_memory import Block, align, plan_memory
+from atcpy.passes.compile.memory_bound import Block, align
+from atcpy.passes.compile.plan_memory import plan_memory
 
 # A larger arena would reserve memory that most runs do not need, in each thread: runs place its blocks for their sizes.
 MAX_PLANNED_BYTES = 2**30

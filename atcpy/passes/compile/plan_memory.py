@@ -1,7 +1,12 @@
 """The memory plan: one arena, blocks that live at different times share bytes.
 
 Blocks are aligned to 64 bytes. The lower bound is the largest sum of blocks alive at one task; no
-plan can be smaller. Placing blocks is bin packing, so a few orders are tried and the best is kept.
+plan can be smaller. Placing blocks is bin packing, so several strategies are tried and the best is kept:
+
+    interval_colouring   in order of their first task, each in the smallest range that is free then
+    best_fit_by_…        in another order, each in the smallest gap between blocks that live at the same time
+    first_fit_by_size    the largest first, each in the first such gap
+    search               the best of these orders, the block with the highest end moved forward again and again
 
 Greedy placement by size: Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net
 Inference", 2020, section 5.
@@ -12,14 +17,15 @@ from __future__ import annotations
 import heapq
 from bisect import bisect_left, insort
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from enum import Enum
+from typing import NamedTuple
 
-from atcpy.ir import MemoryPlan
+from atcpy.ir import MemoryPlan, PlacementStrategy
+from atcpy.passes.compile.memory_bound import Block, find_peak
 
-ALIGNMENT = 64
-# Where first fit over time wastes memory, blocks are placed in several orders, each block compared with all others:
+# Where a walk through time wastes memory, blocks are placed in several orders, each block compared with all others:
 # up to so many blocks, and so many comparisons in total.
 MAX_PAIRWISE = 2048
 MAX_COMPARISONS_OF_ORDERS = 8_000_000
@@ -31,31 +37,10 @@ MAX_COMPARISONS = 4_000_000
 MAX_ROUNDS_A_BLOCK = 50
 
 
-@dataclass(eq=False, slots=True)
-class Block:
-    """Memory of one value, or of several that share it, live from task `first` to task `last`.
-
-    begins_in, ends_in: the section and the stream of that task, where it is in one. Nothing orders it and the tasks of
-    other streams there.
-    """
-
-    nbytes: int
-    first: int
-    last: int
-    offset: int = -1
-    begins_in: tuple[int, int] | None = None
-    ends_in: tuple[int, int] | None = None
-
-
-def align(nbytes: int) -> int:
-    """Round a size up to whole aligned units, at least one."""
-    return max(-(-nbytes // ALIGNMENT), 1) * ALIGNMENT
-
-
 def plan_memory(blocks: Sequence[Block], sections: Sequence[range] = (), *, reuse: bool) -> MemoryPlan:
     """Set the offset of every block and return the plan. `sections` are the tasks of each section."""
     unshared = sum(block.nbytes for block in blocks)
-    bound = max(lower_bound(blocks), *_lower_bounds_of_sections(blocks, sections), 0)
+    bound = find_peak(blocks, sections).nbytes
     if not reuse:
         offset = 0
         for block in blocks:
@@ -63,12 +48,15 @@ def plan_memory(blocks: Sequence[Block], sections: Sequence[range] = (), *, reus
         return MemoryPlan(unshared, bound, unshared)
     if not blocks:
         return MemoryPlan(0, 0, 0)
-    best = _place_by_stream(blocks, sections) if sections else _place_in_time(blocks)
-    if best.size > bound and len(blocks) <= MAX_PAIRWISE:
-        best = min(best, _best_order(blocks, bound), key=lambda placement: placement.size)
+    found = {_COLOURING: _place_by_stream(blocks, sections) if sections else _place_in_time(blocks)}
+    if found[_COLOURING].size > bound and len(blocks) <= MAX_PAIRWISE:
+        found |= _place_in_orders(blocks, bound)
+    best = min(found.values(), key=lambda placement: placement.size)
     for block, offset in zip(blocks, best.offsets, strict=True):
         block.offset = offset
-    return MemoryPlan(best.size, bound, unshared)
+    names = (_COLOURING, *_ORDERS, _SEARCH)
+    sizes = tuple(PlacementStrategy(name, found[name].size if name in found else None) for name in names)
+    return MemoryPlan(best.size, bound, unshared, strategies=sizes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,20 +67,50 @@ class _Placement:
     offsets: list[int]
 
 
-def _best_order(blocks: Sequence[Block], bound: int) -> _Placement:
-    """Place the blocks in several orders; then, while too much is wasted, move the block with the highest end
-    forward in the best order.
-    """
-    pairs = len(blocks) * len(blocks)
-    trials: list[tuple[_Placement, Sequence[Block]]] = []
-    for key in _ORDERS[: max(MAX_COMPARISONS_OF_ORDERS // pairs, 1)]:
-        order: Sequence[Block] = sorted(blocks, key=key)
-        trials.append((_place_in_order(blocks, order), order))
-        if trials[-1][0].size == bound:
-            break
-    best, order = min(trials, key=lambda item: item[0].size)
-    rounds = min(MAX_COMPARISONS // pairs, MAX_ROUNDS_A_BLOCK * len(blocks))
-    latest = best
+class Fit(Enum):
+    """Which gap a block gets: the first that has room, or the smallest."""
+
+    FIRST = "first"
+    BEST = "best"
+
+
+class _Order(NamedTuple):
+    key: Callable[[Block], tuple[int, ...]]
+    fit: Fit = Fit.BEST
+
+
+_COLOURING, _SEARCH = "interval_colouring", "search"
+_ORDERS: Mapping[str, _Order] = {
+    "best_fit_by_size": _Order(lambda block: (-block.nbytes, block.first)),
+    "first_fit_by_size": _Order(lambda block: (-block.nbytes, block.first), Fit.FIRST),
+    "best_fit_by_size_and_life": _Order(lambda block: (-block.nbytes * (block.last - block.first + 1), block.first)),
+    "best_fit_by_life": _Order(lambda block: (block.first - block.last, -block.nbytes)),
+    "best_fit_by_first_task": _Order(lambda block: (block.first, -block.nbytes)),
+    "best_fit_by_last_task": _Order(lambda block: (-block.last, -block.nbytes)),
+}
+
+
+def _place_in_orders(blocks: Sequence[Block], bound: int) -> dict[str, _Placement]:
+    """Place the blocks in several orders, until one meets the bound; then search from the best of them."""
+    found: dict[str, _Placement] = {}
+    orders: dict[str, Sequence[Block]] = {}
+    tried = max(MAX_COMPARISONS_OF_ORDERS // len(blocks) ** 2, 1)
+    for name, (key, fit) in list(_ORDERS.items())[:tried]:
+        orders[name] = sorted(blocks, key=key)
+        found[name] = _place_in_order(blocks, orders[name], fit)
+        if found[name].size == bound:
+            return found
+    best = min(found, key=lambda name: found[name].size)
+    searched = _search(blocks, found[best], orders[best], _ORDERS[best].fit, bound)
+    return found if searched is None else found | {_SEARCH: searched}
+
+
+def _search(
+    blocks: Sequence[Block], best: _Placement, order: Sequence[Block], fit: Fit, bound: int
+) -> _Placement | None:
+    """Move the block with the highest end forward in the order while too much is wasted; None if nothing was tried."""
+    rounds = min(MAX_COMPARISONS // len(blocks) ** 2, MAX_ROUNDS_A_BLOCK * len(blocks))
+    latest, found = best, None
     seen: set[tuple[int, ...]] = set()  # an order that comes again brings nothing new
     for number in range(rounds):
         identity = tuple(map(id, order))
@@ -105,68 +123,16 @@ def _best_order(blocks: Sequence[Block], bound: int) -> _Placement:
         farthest = blocks[ends.index(max(ends))]
         at = order.index(farthest)
         order = [*order[: at // 2], farthest, *order[at // 2 : at], *order[at + 1 :]]
-        latest = _place_in_order(blocks, order)
+        latest = _place_in_order(blocks, order, fit)
+        if found is None or latest.size < found.size:
+            found = latest
         if latest.size < best.size:
             best = latest
-    return best
+    return found
 
 
-def lower_bound(blocks: Sequence[Block]) -> int:
-    """Return the largest sum of block sizes that are live at one task."""
-    events = sorted(
-        [(block.first, 1, block.nbytes) for block in blocks] + [(block.last + 1, 0, -block.nbytes) for block in blocks]
-    )
-    alive = peak = 0
-    for _, _, change in events:
-        alive += change
-        peak = max(peak, alive)
-    return peak
-
-
-def _lower_bounds_of_sections(blocks: Sequence[Block], sections: Sequence[range]) -> Iterator[int]:
-    """Yield, for each section, the bytes that all of it needs and the peak of each of its streams, which may be at the
-    same time.
-    """
-    if not sections:
-        return
-    changes = [0] * (max(block.last for block in blocks) + 2 if blocks else 0)
-    of_streams: dict[tuple[int, int], set[Block]] = defaultdict(set)
-    for block in blocks:
-        changes[block.first] += block.nbytes
-        changes[block.last + 1] -= block.nbytes
-        for place in filter(None, (block.begins_in, block.ends_in)):
-            of_streams[place].add(block)
-    alive = list(accumulate(changes))
-    totals = [alive[tasks.start] if tasks.start < len(alive) else 0 for tasks in sections]
-    for (number, stream), own in of_streams.items():
-        tasks = sections[number]
-        totals[number] -= sum(block.nbytes for block in own if block.first <= tasks.start <= block.last)
-        totals[number] += lower_bound(
-            [
-                Block(
-                    block.nbytes,
-                    block.first if block.begins_in == (number, stream) else tasks.start,
-                    block.last if block.ends_in == (number, stream) else tasks.stop,
-                )
-                for block in own
-            ]
-        )
-    yield from totals
-
-
-_ORDERS: tuple[Callable[[Block], tuple[int, ...]], ...] = (
-    lambda block: (-block.nbytes, block.first),
-    lambda block: (-block.nbytes * (block.last - block.first + 1), block.first),
-    lambda block: (block.first - block.last, -block.nbytes),
-    lambda block: (block.first, -block.nbytes),
-    lambda block: (-block.last, -block.nbytes),
-)
-
-
-def _place_in_order(blocks: Sequence[Block], order: Sequence[Block]) -> _Placement:
-    """Place each block of the order in the smallest gap that fits it between placed blocks with which it overlaps in
-    time.
-    """
+def _place_in_order(blocks: Sequence[Block], order: Sequence[Block], fit: Fit) -> _Placement:
+    """Place each block of the order in a gap that fits it between placed blocks with which it overlaps in time."""
     placed: list[Block] = []
     offsets: list[int] = []
     size = 0
@@ -181,6 +147,8 @@ def _place_in_order(blocks: Sequence[Block], order: Sequence[Block]) -> _Placeme
             gap = other.offset - end_of_last
             if gap >= block.nbytes and (best_gap < 0 or gap < best_gap):
                 best_offset, best_gap = end_of_last, gap
+                if fit is Fit.FIRST:
+                    break
             end_of_last = max(end_of_last, other.offset + other.nbytes)
         block.offset = best_offset if best_gap >= 0 else end_of_last
         at = bisect_left(offsets, block.offset)

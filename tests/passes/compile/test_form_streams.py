@@ -15,7 +15,8 @@ from atcpy.kernels.record import HOST_FAMILY, STREAM_ACTIVE, read_order, read_sl
 from atcpy.om.reader import parse_package, read_model
 from atcpy.passes.compile import form_streams
 from atcpy.passes.compile import plan_memory as plan_memory_module
-from atcpy.passes.compile.plan_memory import Block, align, plan_memory
+from atcpy.passes.compile.memory_bound import Block, align
+from atcpy.passes.compile.plan_memory import plan_memory
 from tests.models_in_text import package
 
 DIAMOND = """g (float[4] x) => (float[4] y) {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 
 import pytest
@@ -9,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from atcpy.passes.compile import plan_memory as planner
-from atcpy.passes.compile.plan_memory import ALIGNMENT, Block, align, lower_bound, plan_memory
+from atcpy.passes.compile.memory_bound import ALIGNMENT, Block, align, find_peak
+from atcpy.passes.compile.plan_memory import Fit, plan_memory
 
 
 @st.composite
@@ -46,7 +48,7 @@ def test_what_lives_together_lies_apart(made: list[Block], reuse: bool) -> None:
 def test_the_walk_through_time_is_a_plan_too(made: list[Block]) -> None:
     size = planner._place_in_time(made).size
     assert overlapping(made) == []
-    assert lower_bound(made) <= size
+    assert find_peak(made).nbytes <= size
 
 
 def test_a_chain_needs_two_blocks() -> None:
@@ -66,9 +68,9 @@ def count_placements(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     counted: list[int] = []
     place_in_order = planner._place_in_order
 
-    def place(blocks: Sequence[Block], order: Sequence[Block]) -> planner._Placement:
+    def place(blocks: Sequence[Block], order: Sequence[Block], fit: Fit) -> planner._Placement:
         counted.append(len(order))
-        return place_in_order(blocks, order)
+        return place_in_order(blocks, order, fit)
 
     monkeypatch.setattr(planner, "_place_in_order", place)
     return counted
@@ -95,3 +97,38 @@ def test_many_blocks_are_placed_in_few_orders(monkeypatch: pytest.MonkeyPatch) -
     plan = plan_memory(made, reuse=True)
     assert plan.arena_bytes > plan.lower_bound
     assert len(counted) == 1
+
+
+# Seeds of blocks that the strategy places in fewer bytes than all others that are tried.
+BEST_FOR = {
+    "interval_colouring": 1,
+    "best_fit_by_size": 0,
+    "first_fit_by_size": 58,
+    "best_fit_by_size_and_life": 38,
+    "best_fit_by_life": 13,
+    "best_fit_by_first_task": 948,
+    "best_fit_by_last_task": 83,
+    "search": 79,
+}
+
+
+@pytest.mark.parametrize("name", BEST_FOR)
+def test_the_best_strategy_is_taken(name: str) -> None:
+    rng = random.Random(BEST_FOR[name])
+    made = [Block(64 * rng.randrange(1, 9), first := rng.randrange(8), rng.randrange(first, 9))
+            for _ in range(rng.randrange(4, 14))]  # fmt: skip
+    plan = plan_memory(made, reuse=True)
+    sizes = {strategy.name: strategy.arena_bytes for strategy in plan.strategies}
+    assert list(sizes) == list(BEST_FOR)
+    tried = {strategy: size for strategy, size in sizes.items() if size is not None and strategy != "search"}
+    if name == "search":
+        assert sizes["search"] is not None and sizes["search"] < min(tried.values())
+    else:
+        assert [strategy for strategy, size in tried.items() if size == min(tried.values())] == [name]
+    assert overlapping(made) == []
+    assert plan.arena_bytes == max(block.offset + block.nbytes for block in made) == sizes[name]
+
+
+def test_strategies_behind_one_that_meets_the_bound_are_not_tried() -> None:
+    plan = plan_memory([Block(640, i, i + 1) for i in range(100)], reuse=True)
+    assert [strategy.name for strategy in plan.strategies if strategy.arena_bytes is not None] == ["interval_colouring"]
