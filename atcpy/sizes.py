@@ -53,3 +53,28 @@ class Gears:
         for row in self.rows:
             sizes = cycle(row)
             yield tuple(tuple(next(sizes) if dim == ANY_SIZE else dim for dim in dims) for dims in inputs)
+
+
+def misfit(
+    dims: Sequence[int | str] | None,
+    ranges: Sequence[tuple[int, int]],
+    shape: tuple[int, ...],
+    sizes: dict[str, int],
+) -> str:
+    """Why a shape does not fit dims, or nothing; `sizes` collects those of the names that were met. `ranges` are the
+    lowest and the highest size of each dim, -1 where there is no highest.
+    """
+    if dims is None:
+        return ""
+    if len(shape) != len(dims):
+        return " "
+    for size, expected in zip(shape, dims, strict=True):
+        if isinstance(expected, int):
+            if size != expected:
+                return " "
+        elif sizes.setdefault(expected, size) != size:
+            return f": {expected} is {sizes[expected]} elsewhere"
+    for axis, (low, high) in enumerate(ranges):
+        if shape[axis] < low or (high >= 0 and shape[axis] > high):
+            return f": dimension {axis} may be {low} to {high}"
+    return ""

@@ -80,6 +80,7 @@ def test_a_block_that_names_a_file_quotes_it() -> None:
                 "dynamic-shapes.md",
                 "gears.md",
                 "ge-api.md",
+                "memory.md",
                 "profiling.md",
                 "runtime.md",
                 "tensorflow.md",

@@ -26,6 +26,12 @@ def read_order(record: bytes) -> tuple[int, int, int]:
     return stream, event_wait, event_record
 
 
+def read_op_index(record: bytes) -> int:
+    """The index of the node that a task runs."""
+    *_, op_index, _ = HEADER.unpack_from(record)
+    return int(op_index)
+
+
 def read_slots(record: bytes) -> tuple[list[HostSlot | None], list[HostSlot]]:
     """Sources and destinations of a checked record, as (region, index, offset, bytes)."""
     _, n_src, n_dst, *_ = HEADER.unpack_from(record)

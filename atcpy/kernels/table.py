@@ -113,6 +113,12 @@ def pack_params(family: str, params: Mapping[str, ParamValue]) -> bytes:
     return packer.pack(*numbers)
 
 
+def read_number(record: bytes, family: str, name: str) -> int:
+    """The argument `name`, one integer, of a record of a family."""
+    _, number = _field_offsets()[family][name]
+    return int.from_bytes(record[_PARAMS_OFFSET + 8 * number :][:8], "little", signed=True)
+
+
 def split_symbolic(
     family: str, params: Mapping[str, ParamValue]
 ) -> tuple[Mapping[str, ParamValue], tuple[tuple[int, int], ...]]:

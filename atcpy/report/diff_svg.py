@@ -12,6 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
+from atcpy.report.svg_text import clean, shortened
+
 MAX_NODES = 120  # of one side
 _MAX_LETTERS = 44  # letters of a line; the whole text is the box's tooltip
 _LETTER, _LINE, _PAD, _GAP, _STEP = 6.7, 15.0, 8.0, 22.0, 34.0
@@ -163,15 +165,9 @@ def _middle(positions: Sequence[float]) -> float:
     return sum(positions) / len(positions) if positions else 0.0
 
 
-def _clean(line: str) -> str:
-    """Without control characters, which XML has no way to write."""
-    return "".join(c if unicodedata.category(c)[0] != "C" else "\ufffd" for c in line)
-
-
 def _shown(line: str) -> str:
-    """A line that fits, its middle left out."""
-    line = _clean(line)
-    return line if len(line) <= _MAX_LETTERS else line[: _MAX_LETTERS // 2] + "…" + line[-(_MAX_LETTERS // 2 - 1) :]
+    """A line that fits."""
+    return shortened(line, _MAX_LETTERS)
 
 
 def _columns(text: str) -> int:
@@ -209,7 +205,7 @@ def _box(placed: _PlacedBox) -> Iterator[str]:
     box = placed.box
     fill, stroke = COLORS[box.kind]
     yield (
-        f'<g><title>{escape(chr(10).join(map(_clean, box.lines)))}</title><rect x="{placed.x:.1f}" y="{placed.y:.1f}" '
+        f'<g><title>{escape(chr(10).join(map(clean, box.lines)))}</title><rect x="{placed.x:.1f}" y="{placed.y:.1f}" '
         f'width="{placed.width:.1f}" height="{placed.height:.1f}" rx="4" fill="{fill}" stroke="{stroke}"/>'
     )
     for index, line in enumerate(box.lines):

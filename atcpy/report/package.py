@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -31,7 +31,10 @@ from atcpy.om.reader import PackagedModel, read_model
 from atcpy.om.signature import PublicKey
 from atcpy.om.task_record import TaskRecord
 from atcpy.report.allreduce import allreduce_line
+from atcpy.report.arena_plans import Shapes, fixed_arena_plan, open_arena_plans
+from atcpy.report.arena_text import arena_lines, arena_record
 from atcpy.report.columns import table
+from atcpy.report.memory_plan import ArenaPlan
 from atcpy.report.record import to_json
 from atcpy.report.units import count_of, counts, largest_arena, planned, shape, size, states, streams
 from atcpy.stages.report import Memory, Precision, count_engines, count_host_ops, count_streams
@@ -50,7 +53,8 @@ class PackageView:
     """
 
     def __init__(self, path: Path, gear: int = 0, signers: Sequence[PublicKey] = ()) -> None:
-        self.path = path
+        self.path, self.gear = path, gear
+        self.shapes: Shapes | None = None  # of the inputs whose dims are open, for which the memory plan is shown
         self.package: Package = read_package(path, verify=Verify.FULL, signers=signers)
         self.signature_checked = bool(signers)
         self.package.container.check_sha256()
@@ -118,7 +122,19 @@ class PackageView:
             scratch = self._scratch_bytes()
             memory = Memory(self.package.arena_bytes, plan.lower_bound, plan.unshared_bytes, weights, scratch)
         record: Record = to_json(memory)
-        return record
+        return {key: value for key, value in record.items() if key not in ("strategies", "above_bound")}
+
+    @cached_property
+    def arena_plans(self) -> list[ArenaPlan]:
+        """The memory plans, in the order in which a run takes them; none of open dims without the shapes of a run.
+        Raises PackageCorrupt (P0005) for a package that the loader refuses, UsageError for shapes that no plan serves.
+        """
+        if not self.package.has_unknown_shapes:
+            return [fixed_arena_plan(self.package, self.model.graph, self.graph, self.gear)]
+        if self.shapes is None:
+            return []
+        plans = ((name, nodes, plan) for name, nodes, plan, _ in self._symbolic_plans())
+        return open_arena_plans(self.package, plans, self.shapes)
 
     def _scratch_bytes(self) -> int | None:
         """What kernels need of each thread on this CPU; None for gears, and for a plan that would not run."""
@@ -242,12 +258,15 @@ class PackageView:
         return record
 
     def memory(self) -> Record:
-        """The plan, and the largest values."""
+        """The plan: its buffers, those that are in use at its peak, and those above the lower bound; and the largest
+        values.
+        """
         values = [value for node in self.graph.nodes if not node.is_structural for value in node.outputs]
         known = [value for value in values if value.desc.is_static]
         largest = sorted(known, key=lambda value: -value.desc.nbytes)[:10]
         summary: Record = self.summary()["memory"]
-        return {**summary, "largest": [{"name": v.name, **_desc(v.desc), "bytes": v.desc.nbytes} for v in largest]}
+        listed = [{"name": v.name, **_desc(v.desc), "bytes": v.desc.nbytes} for v in largest]
+        return {**summary, "plans": list(map(arena_record, self.arena_plans)), "largest": listed}
 
     def provenance(self) -> Record:
         """Where the package came from, and what became of the model's nodes that have no task."""
@@ -507,10 +526,14 @@ def _precision_lines(content: Record) -> list[str]:
 def _memory_lines(content: Record) -> list[str]:
     rows = [(v["name"], v["dtype"], shape(v["storage_shape"]), v["format"], v["bytes"]) for v in content["largest"]]
     arena = f"arena {content['arena']} bytes, lower bound {content['lower_bound']}, without reuse {content['unshared']}"
+    plans = [line for plan in content["plans"] for line in ("", *arena_lines(plan))]
+    hint = [] if plans else ["for the plan of a run: --shape NAME=1,3,8,8"]
     return [
         arena if content["lower_bound"] is not None else largest_arena(content["arena"]),
         f"weights {content['weights']} bytes",
         *([] if content["scratch"] is None else [f"scratch {content['scratch']} bytes a thread, on this CPU"]),
+        *(plans or hint),
+        "",
         *table(("largest values", "dtype", "stored", "format", "bytes"), rows, right=(4,)),
     ]
 

@@ -31,7 +31,7 @@ from atcpy.runtime.loader import bind_compiled, bind_package, missing_custom_ops
 from atcpy.runtime.memory import as_array
 from atcpy.runtime.plan import ExecutionPlan
 from atcpy.runtime.workers import choose_workers
-from atcpy.sizes import MemoryLimit
+from atcpy.sizes import MemoryLimit, misfit
 
 # What is imported here runs packages of fixed shapes; functions import what others need besides.
 if TYPE_CHECKING:
@@ -532,14 +532,14 @@ class InferenceSession:
         is_array = isinstance(value, np.ndarray) and value.dtype == port.dtype.numpy
         if is_array and (value.shape == port.shape or value.shape in self._gear_shapes.get(port.name, ())):
             return value
-        if is_array and not _misfit(port, value.shape, sizes):
+        if is_array and not misfit(port.shape, port.ranges, value.shape, sizes):
             return value
         if port.dtype is DType.UNDEFINED:
             return value
         array = as_array(value)
         if port.dtype is DType.STRING:
             array = array.astype(np.object_)
-        problem = _misfit(port, array.shape, sizes)
+        problem = misfit(port.shape, port.ranges, array.shape, sizes)
         if array.dtype != port.dtype.numpy or problem:
             raise UsageError(
                 "E10401",
@@ -562,24 +562,6 @@ def _load_custom_ops(modules: object) -> None:
     from atcpy.options import read_custom_ops
 
     load_custom_ops(read_custom_ops("custom_ops", modules))
-
-
-def _misfit(port: NodeArg, shape: tuple[int, ...], sizes: dict[str, int]) -> str:
-    """Why a shape does not fit, or nothing; `sizes` collects those of the names that were met."""
-    if port.shape is None:
-        return ""
-    if len(shape) != len(port.shape):
-        return " "
-    for size, expected in zip(shape, port.shape, strict=True):
-        if isinstance(expected, int):
-            if size != expected:
-                return " "
-        elif sizes.setdefault(expected, size) != size:
-            return f": {expected} is {sizes[expected]} elsewhere"
-    for axis, (low, high) in enumerate(port.ranges):
-        if shape[axis] < low or (high >= 0 and shape[axis] > high):
-            return f": dimension {axis} may be {low} to {high}"
-    return ""
 
 
 def _describe(port: NodeArg) -> str:

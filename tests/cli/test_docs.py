@@ -24,7 +24,7 @@ from .conftest import REPO, environment
 PAGE = REPO / "docs" / "cli.md"
 PAGES = tuple(
     REPO / "docs" / f"{name}.md"
-    for name in ("cli", "atc", "finding-causes", "optimize", "profiling", "sandbox", "signing", "tensorflow")
+    for name in ("cli", "atc", "finding-causes", "memory", "optimize", "profiling", "sandbox", "signing", "tensorflow")
 )
 ANY = "…"
 

@@ -8,6 +8,7 @@
  *     plan.footprints() -> [(stream, bytes read, bytes written, products), ...]
  *     plan.joins() -> [how many collectives must have ended before each task, ...]
  *     plan.start(inputs, outputs) -> Run
+ *     plan.records() -> bytes
  *     run.execute(first, last, totals=None, events=None, n_events=0) -> n_events
  *     memoryview(run) -> the arena
  *     run.iterate(count, swaps, strides, condition) -> how many iterations there were
@@ -413,6 +414,16 @@ static PyObject *plan_footprints(PyObject *object, PyObject *unused)
             PyList_SET_ITEM(footprints, i, item);
     }
     return footprints;
+}
+
+static PyObject *plan_records(PyObject *object, PyObject *unused)
+{
+    (void)unused;
+    const struct atc_plan *plan = loaded_plan(object);
+    if (plan == NULL)
+        return NULL;
+    return PyBytes_FromStringAndSize((const char *)plan->records,
+                                     (Py_ssize_t)(plan->n_tasks * ATC_TASK_BYTES));
 }
 
 /* --- SymbolicPlan ------------------------------------------------------------------------------
@@ -1203,6 +1214,8 @@ static PyMethodDef plan_methods[] = {
     {"rows", plan_rows, METH_NOARGS, "The row bound to each task; None for the host's."},
     {"footprints", plan_footprints, METH_NOARGS,
      "Of each task: stream, bytes read, bytes written, products that are summed or None."},
+    {"records", plan_records, METH_NOARGS,
+     "Its task records; what depends on symbols is filled in."},
     {"scratch_bytes", plan_scratch_bytes, METH_NOARGS,
      "What kernels need of each thread, beside the arena, on this CPU."},
     {"run_bytes", plan_run_bytes, METH_NOARGS, "The arena, and the scratch of all threads."},
