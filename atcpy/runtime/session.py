@@ -27,9 +27,10 @@ from atcpy.om.container import Verify
 from atcpy.om.package import Package
 from atcpy.runtime.deadline import RunDeadline
 from atcpy.runtime.distributed.world import SingleRank, World
-from atcpy.runtime.loader import bind_compiled, bind_package, missing_custom_ops, open_package
+from atcpy.runtime.loader import bind_compiled, bind_package, missing_custom_ops
 from atcpy.runtime.memory import as_array
 from atcpy.runtime.plan import ExecutionPlan
+from atcpy.runtime.shared_packages import open_shared_package
 from atcpy.runtime.workers import choose_workers
 from atcpy.sizes import MemoryLimit, misfit
 
@@ -76,7 +77,7 @@ class InferenceSession:
 
     source: path of a `.om`, or its bytes. threads: maximum number of threads (default: physical cores).
     verify: "full" checks every byte against the checksum, "header" all but the weights. mmap: map
-    the file; without it, read it.
+    the file; without it, read it. Sessions of one file share its memory, and it is checked once.
 
     affinity: the CPUs for the threads that the session adds to the calling one: "0-3,8", "node0" or numbers.
 
@@ -120,7 +121,8 @@ class InferenceSession:
         _load_custom_ops(custom_ops)
         signers = () if require_signature is None else _read_public_keys(require_signature)
         depth = Verify.FULL if verify == "full" else Verify.HEADER
-        self._package = open_package(source, verify=depth, mmap=mmap, signers=signers)
+        self._shared = open_shared_package(source, verify=depth, mmap=mmap, signers=signers)
+        self._package = self._shared.package
         raise_all(missing_custom_ops(self._package))
         limit = None if memory_limit is None else MemoryLimit(memory_limit)
         if limit is not None:
@@ -167,10 +169,9 @@ class InferenceSession:
         from atcpy.runtime.planned_model import load_model, nodes_of
         from atcpy.runtime.states import load_states
         from atcpy.runtime.symbolic import PlanContext
-        from atcpy.runtime.weights import WeightStore
 
         self._inputs, self._outputs = _open_ports(self._package)
-        bind = partial(bind_compiled, store=WeightStore(), workers=self._workers, world=self._world)
+        bind = partial(bind_compiled, store=self._shared.store, workers=self._workers, world=self._world)
         specialize = compile_on_demand(InferenceSession.compiler, lambda: self.model.cmdline)
         self.shape_cache = ShapeCache(specialize, bind, shape_cache)
         context = PlanContext(self._package, self._workers, self._world, limit)
