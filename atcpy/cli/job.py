@@ -59,7 +59,7 @@ class InputSources:
         for text in self.images:
             port, path = split_assignment("image", text, ports)
             feeds[port.name] = read_image(port, path, mean=self.mean, std=self.std, layout=self.layout)
-        archives = [load_npz(path) for path in self.npz]
+        archives = [load_npz(of_rank(path, world.rank, world.ranks)) for path in self.npz]
         if len(archives) > 1 and not states:
             what = f"--npz: {len(archives)} files are as many runs, which nothing connects"
             raise UsageError("E10001", what, where=Where(option="npz"), hint="--state OUT=IN, or one file")
@@ -107,7 +107,7 @@ class OutputRequest:
         from atcpy.cli.arrays import save_folder, save_npz
 
         if (npz := self.npz_out) and (world.rank == 0 or "{rank}" in npz):
-            save_npz(Path(npz.replace("{rank}", str(world.rank)) if world.ranks > 1 else npz), arrays)
+            save_npz(Path(of_rank(npz, world.rank, world.ranks)), arrays)
         if not self.output_dir:
             return {}
         folder = Path(self.output_dir)
@@ -300,7 +300,12 @@ def inputs_of_rank(texts: Sequence[str], names: Sequence[str], rank: int, ranks:
             raise UsageError("E10013", what, where=Where(option="input"))
         elif int(match[2]) == rank:
             own.append(f"{match[1]}={match[3]}")
-    return [text.replace("{rank}", str(rank)) if ranks > 1 else text for text in (*common, *own)]
+    return [of_rank(text, rank, ranks) for text in (*common, *own)]
+
+
+def of_rank(text: str, rank: int, ranks: int) -> str:
+    """A value of the command line on one of several ranks: `{rank}` is its number."""
+    return text.replace("{rank}", str(rank)) if ranks > 1 else text
 
 
 def read_labels(path: str) -> list[str]:

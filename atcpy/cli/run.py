@@ -18,7 +18,9 @@ def run_(
     ] = None,
     npz: Annotated[
         list[str] | None,
-        typer.Option("--npz", metavar="F", help="Inputs by name, in one file; with --state several, one a run."),
+        typer.Option(
+            "--npz", metavar="F", help="Inputs by name, in one file, or in{rank}.npz; with --state several, one a run."
+        ),
     ] = None,
     fill: Annotated[
         str | None, typer.Option("--fill", metavar="F", help="For the other inputs: ones, zeros or random:SEED.")

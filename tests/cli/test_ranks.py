@@ -18,7 +18,7 @@ from atcpy.errors import UsageError
 from atcpy.runtime.distributed.launch import Launch, find_launch
 from tests.models_in_text import package
 
-from .conftest import Invoke, Ran, environment, finish, spawn
+from .conftest import REPO, Invoke, Ran, environment, finish, spawn
 
 MODEL = """g (float[4] x, int64[1] i) => (float[1] y, float[4] m) {
     a = Exp(x)
@@ -80,6 +80,65 @@ def test_processes_and_threads_give_the_same(more: tuple[str, ...], folder: Path
         assert sorted(ours) == ["m", "y"]
         for name, array in ours.items():
             np.testing.assert_array_equal(array, theirs[name])
+
+
+def check_npz_of_ranks(folder: Path, target: Path, option: str) -> None:
+    """Each rank takes an archive of its own, and gives one."""
+    x = [np.array([0, 1, 2, 3], np.float32), np.array([5, 5, 5, 5], np.float32)]
+    for rank in range(2):
+        np.savez(target / f"in{rank}.npz", x=x[rank], i=np.array([rank]))
+    npz = ("--npz", str(target / "in{rank}.npz"), "--npz_out", str(target / "out{rank}.npz"))
+    ran = run(folder, "g.om", option, "2", *npz)
+    assert ran.code == 0, ran.err
+    total = -(np.exp(x[0]) + np.exp(x[1]))
+    for rank in range(2):
+        out = np.load(target / f"out{rank}.npz")
+        np.testing.assert_allclose(out["y"], total[rank : rank + 1], rtol=1e-5)
+        np.testing.assert_allclose(out["m"], (np.sin(x[0]) + np.sin(x[1])) / 2, atol=1e-5)
+
+
+def test_simulated_ranks_take_archives_of_their_own(folder: Path, tmp_path: Path) -> None:
+    check_npz_of_ranks(folder, tmp_path, "--simulate_ranks")
+
+
+@pytest.mark.slow
+@needs_mpi
+def test_ranks_of_mpi_take_archives_of_their_own(folder: Path, tmp_path: Path) -> None:
+    check_npz_of_ranks(folder, tmp_path, "--ranks")
+
+
+def test_the_archive_of_a_rank_that_is_missing_is_named(folder: Path, tmp_path: Path) -> None:
+    np.savez(tmp_path / "in0.npz", x=np.zeros(4, np.float32), i=np.array([0]))
+    ran = run(folder, "g.om", "--simulate_ranks", "2", "--npz", str(tmp_path / "in{rank}.npz"))
+    assert (ran.code, ran.out) == (2, "") and f"{tmp_path}/in1.npz does not exist" in ran.err
+
+
+@pytest.mark.slow
+@needs_mpi
+def test_the_example_of_a_world_in_python(tmp_path: Path) -> None:
+    mpiexec = str(Path(sys.executable).parent / "mpiexec")
+    command = [mpiexec, "-n", "2", sys.executable, "-m", "mpi4py", str(REPO / "examples" / "mpi_training.py")]
+    ran = subprocess.run(
+        command, cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False, timeout=120
+    )
+    assert (ran.returncode, ran.stdout) == (0, "2 ranks found 1.00, -2.00, 0.50\n"), ran.stderr
+
+
+@pytest.mark.slow
+@needs_mpi
+def test_a_rank_that_waits_in_python_ends_all(tmp_path: Path) -> None:
+    (tmp_path / "wait.py").write_text(
+        "import time\n"
+        "from atcpy.runtime.distributed.mpi_world import MpiWorld\n"
+        "world = MpiWorld(seconds=1)\n"
+        "time.sleep(60) if world.rank else world.exchange(1)\n"
+    )
+    mpiexec = str(Path(sys.executable).parent / "mpiexec")
+    command = [mpiexec, "-n", "2", sys.executable, "-m", "mpi4py", "wait.py"]
+    ran = subprocess.run(
+        command, cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False, timeout=60
+    )
+    assert ran.returncode != 0 and "atcpy: rank 0 of 2: " in ran.stderr and "since 1 s" in ran.stderr
 
 
 @pytest.mark.slow

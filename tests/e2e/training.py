@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import sys
-
 import numpy as np
 import xxhash
 
-from atcpy.errors import ResourceLimit
 from atcpy.runtime.distributed.mpi_world import MpiWorld
 from tests.models_in_text import package
 from tests.runtime.test_training import BATCH, COLLECTIVES, STEPS, step, train, train_rank
 
 
-def stop(error: ResourceLimit) -> None:
-    """Ends a rank that waits for ever."""
-    print(error, file=sys.stderr, flush=True)
-    os._exit(error.exit_code)
-
-
 def main() -> None:
     """Trains with one, two and as many collectives as there are parameters, and compares with one process."""
-    world = MpiWorld({}, 60, stop)
+    world = MpiWorld()
     alone, (expected,) = train(1, STEPS, {})
     for name, options in COLLECTIVES.items():
         losses, state = train_rank(world, package(step(BATCH // world.ranks), options), STEPS)

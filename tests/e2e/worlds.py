@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import sys
-
 import ml_dtypes
 import numpy as np
 
-from atcpy.errors import ResourceLimit
 from atcpy.ops.collectives import WORLD
 from atcpy.runtime.distributed.mpi_world import MpiWorld
 from atcpy.runtime.distributed.simulated_world import run_simulated
@@ -66,15 +62,9 @@ def is_exact(name: str) -> bool:
     return whole or COUNTS[group] == 2 or traits[-1] in ("max", "min", "gathered", "broadcast")
 
 
-def stop(error: ResourceLimit) -> None:
-    """Ends a rank that waits for ever."""
-    print(error, file=sys.stderr, flush=True)
-    os._exit(error.exit_code)
-
-
 def main() -> None:
     """Compares what this rank finds with what it finds as a thread."""
-    world = MpiWorld(GROUPS, 30, stop)
+    world = MpiWorld(GROUPS, 30)
     assert world.ranks == RANKS
     found, expected = work(world), run_simulated(work, RANKS, GROUPS)[world.rank]
     assert found.keys() == expected.keys()

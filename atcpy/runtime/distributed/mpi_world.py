@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -51,6 +53,13 @@ def meet(seconds: float) -> None:
         time.sleep(_PAUSE_SECONDS)
 
 
+def end_rank(error: ResourceLimit) -> None:
+    """Print why this rank waits in vain, and end it: mpiexec ends the others then."""
+    sys.stderr.write(f"atcpy: rank {MPI.COMM_WORLD.rank} of {MPI.COMM_WORLD.size}: {error}\n")
+    sys.stderr.flush()
+    os._exit(error.exit_code)
+
+
 class MpiWorld:
     """All ranks that mpiexec started. `groups` has the members of each group, and must be the same on every rank.
 
@@ -61,9 +70,9 @@ class MpiWorld:
 
     def __init__(
         self,
-        groups: Mapping[str, Sequence[int]],
-        seconds: float,
-        on_stall: Callable[[ResourceLimit], object],
+        groups: Mapping[str, Sequence[int]] = MappingProxyType({}),
+        seconds: float = 60.0,
+        on_stall: Callable[[ResourceLimit], object] = end_rank,
         *,
         overlaps: bool | None = None,
     ) -> None:
