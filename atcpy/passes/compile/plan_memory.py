@@ -138,12 +138,7 @@ def _place_in_order(blocks: Sequence[Block], order: Sequence[Block], fit: Fit) -
     size = 0
     for block in order:
         end_of_last, best_offset, best_gap = 0, -1, -1
-        for other in placed:  # by offset
-            if other.first > block.last:
-                if not _are_unordered(block, other):
-                    continue
-            elif other.last < block.first and not _are_unordered(other, block):
-                continue
+        for other in _in_use_with(block, placed):  # by offset
             gap = other.offset - end_of_last
             if gap >= block.nbytes and (best_gap < 0 or gap < best_gap):
                 best_offset, best_gap = end_of_last, gap
@@ -156,6 +151,19 @@ def _place_in_order(blocks: Sequence[Block], order: Sequence[Block], fit: Fit) -
         placed.insert(at, block)
         size = max(size, block.offset + block.nbytes)
     return _Placement(size, [block.offset for block in blocks])
+
+
+def _in_use_with(block: Block, placed: Sequence[Block]) -> list[Block]:
+    """The blocks that may be in use at the same time as another one, in their order."""
+    first, last = block.first, block.last
+    if block.begins_in is None and block.ends_in is None:
+        return [other for other in placed if other.first <= last and other.last >= first]
+    return [
+        other
+        for other in placed
+        if (other.first <= last or _are_unordered(block, other))
+        and (other.last >= first or _are_unordered(other, block))
+    ]
 
 
 def _are_unordered(earlier: Block, later: Block) -> bool:
