@@ -1282,9 +1282,9 @@ def _sorted_into_records(read: Mapping[str, Any], recorded: Mapping[str, str]) -
 
 
 def _dump_options(directory: Path | None, stages: frozenset[Stage], passes: tuple[str, ...]) -> DumpOptions:
-    if passes and directory is None:
-        where = Where(option="dump_passes")
-        raise UsageError("E10057", "--dump_passes needs a directory", where=where, hint="--dump_graph DIR")
+    given = {"dump_passes": bool(passes), "dump_stages": stages != frozenset(Stage)}
+    for name in (name for name, is_given in given.items() if is_given and directory is None):
+        raise UsageError("E10057", f"--{name} needs a directory", where=Where(option=name), hint="--dump_graph DIR")
     return DumpOptions(directory=directory, stages=stages, passes=passes)
 
 

@@ -106,6 +106,7 @@ EFFECTS: dict[str, tuple[object, str, object]] = {
 
 # Options without which another is refused.
 NEEDED: dict[str, dict[str, object]] = {
+    "dump_stages": {"dump_graph": "."},
     "dynamic_batch_size": {"input_shape": "x:-1,3"},
     "dynamic_image_size": {"input_shape": "x:1,3,-1,-1"},
     "dynamic_dims": {"input_shape": "x:2,-1"},

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from atcpy.cli import custom_ops
-from atcpy.cli.invocation import NEEDS_QUOTES, Invocation
+from atcpy.cli.invocation import NEEDS_QUOTES, Invocation, require_with
 from atcpy.cli.outcome import Outcome
 from atcpy.cli.verify import compare_with_model, verdict_lines
 from atcpy.errors import UsageError, Where
@@ -47,6 +47,12 @@ def convert(
 ) -> Outcome:
     """Compile a model into a package."""
     model = chosen_model(argument, model)
+    for name, value in (("input_data", input_data), ("oracle", oracle)):
+        require_with(name, "verify", is_given=value is not None, is_used=verify)
+    if input_data is not None:
+        from atcpy.cli.arrays import load_npz
+
+        load_npz(input_data)  # report a bad file before anything is compiled
     parsed = read_options(run, options)
     target = package_path(model, output)
     if not overwrite and target.exists():

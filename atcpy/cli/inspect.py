@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from atcpy.cli import custom_ops
-from atcpy.cli.invocation import Invocation
+from atcpy.cli.invocation import Invocation, require_with
 from atcpy.cli.outcome import Outcome
 from atcpy.cli.signers import RequireSignature
 from atcpy.errors import UsageError, Where, group, raise_os_error
@@ -62,9 +62,7 @@ def inspect(
     chosen = [name for name, is_requested in requested.items() if is_requested or all_]
     path = Path(file)
     for name, value in (("svg", svg), ("shape", shape)):
-        if value and "memory" not in chosen:
-            what = f"--{name} is used only with --memory"
-            raise UsageError("E10057", what, where=Where(option=name), hint="add --memory")
+        require_with(name, "memory", is_given=bool(value), is_used="memory" in chosen)
     if not is_package(path):
         if require_signature is not None:
             what = f"--require_signature: {path} is a model, and only a package is signed"

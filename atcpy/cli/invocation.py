@@ -218,6 +218,13 @@ def add_command(app: typer.Typer, function: Callable[..., Outcome], table: Seque
     app.command(name, help=function.__doc__)(invoke)
 
 
+def require_with(option: str, other: str, *, is_given: bool, is_used: bool) -> None:
+    """Raise UsageError (E10057) if an option is given without the one with which it means something."""
+    if is_given and not is_used:
+        what = f"--{option} is used only with --{other}"
+        raise UsageError("E10057", what, where=Where(option=option), hint=f"add --{other}")
+
+
 def _run(name: str, shared: dict[str, Any], work: Callable[[Invocation], Outcome]) -> int:
     """Run a command; print what it found or how it failed; the exit code."""
     started = time.perf_counter()
@@ -227,6 +234,8 @@ def _run(name: str, shared: dict[str, Any], work: Callable[[Invocation], Outcome
     run.progress = Progress(verbosity=run.verbosity, quiet=run.quiet or run.json)
     outcome: Outcome | None = None
     try:
+        if run.quiet and run.verbosity:
+            raise UsageError("E10056", "--quiet excludes --verbose", where=Where(option="quiet"), hint="give one")
         read_choice("color", run.color, dict.fromkeys(("auto", "always", "never")))
         # Commands return what they found: whatever prints meanwhile is not the result.
         with (

@@ -58,6 +58,9 @@ class InputSources:
             feeds[port.name] = read_input(port, value)
         for text in self.images:
             port, path = split_assignment("image", text, ports)
+            if port.name in feeds:
+                what = f'--image: input "{port.name}" has a value already'
+                raise UsageError("E10056", what, where=Where(option="image", value=port.name), hint="give it once")
             feeds[port.name] = read_image(port, path, mean=self.mean, std=self.std, layout=self.layout)
         archives = [load_npz(of_rank(path, world.rank, world.ranks)) for path in self.npz]
         if len(archives) > 1 and not states:

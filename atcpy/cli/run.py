@@ -4,9 +4,11 @@ from typing import Annotated, Any
 
 import typer
 
-from atcpy.cli.invocation import Invocation
+from atcpy.cli.invocation import Invocation, require_with
 from atcpy.cli.outcome import Outcome
 from atcpy.cli.signers import RequireSignature
+
+DEFAULT_TOP_K = 5
 
 
 def run_(
@@ -40,7 +42,7 @@ def run_(
         str, typer.Option("--layout", help="Of the input that takes the picture: NCHW or NHWC.")
     ] = "NCHW",
     labels: Annotated[str | None, typer.Option("--labels", metavar="F", help="A class a line.")] = None,
-    top_k: Annotated[int, typer.Option("--top_k", min=1, help="How many classes to show.")] = 5,
+    top_k: Annotated[int, typer.Option("--top_k", min=1, help="How many classes to show.")] = DEFAULT_TOP_K,
     outputs: Annotated[str | None, typer.Option("--outputs", metavar="A,B", help="Only these outputs.")] = None,
     output_dir: Annotated[
         str | None, typer.Option("--output_dir", metavar="D", help="Write each output as .npy, and outputs.json.")
@@ -106,6 +108,15 @@ def run_(
     from atcpy.cli.job import DEFAULT_CAPACITY, InputSources, Job, OutputRequest, check_iterations
     from atcpy.runtime.distributed.launch import RankSetup, find_launch
 
+    for option, other, is_given, is_used in (
+        ("mean", "image", mean is not None, image),
+        ("std", "image", std is not None, image),
+        ("layout", "image", layout != "NCHW", image),
+        ("top_k", "labels", top_k != DEFAULT_TOP_K, labels is not None),
+        ("capacity", "state", capacity is not None, state),
+    ):
+        require_with(option, other, is_given=is_given, is_used=bool(is_used))
+
     sources = InputSources(inputs or [], npz or [], fill, shape or [], image or [], mean, std, layout)
     request = OutputRequest(outputs, output_dir, npz_out, labels, top_k, check_finite)
     check_iterations(iterations, collect, capacity, len(npz or []))
@@ -135,6 +146,7 @@ def run_(
 
         return run_sandboxed(job, ranks=max(ranks, simulate_ranks, launch.ranks))
     if max(ranks, simulate_ranks, launch.ranks) == 1:
+        require_with("groups", "ranks", is_given=groups is not None, is_used=False)
         job.prepare()
         return job.on_single_rank()
     from atcpy.cli.ranks import run_on_ranks

@@ -37,7 +37,8 @@ _TYPES = {dtype.long: dtype for dtype in DType if dtype is not DType.UNDEFINED}
 def run_sandboxed(job: Job, *, ranks: int) -> Outcome:
     """Run a package in a child that is closed in, write the outputs here, and report."""
     if ranks > 1:
-        raise UsageError("E10056", "--sandbox runs one rank: others are reached by the network", hint="give one")
+        what = "--sandbox runs one rank: others are reached by the network"
+        raise UsageError("E10056", what, where=Where(option="sandbox"), hint="give one")
     if job.custom_ops:
         what = "--sandbox and --custom-ops: code of yours is no package's, and may need what a sandbox denies"
         raise UsageError("E10056", what, where=Where(option="custom_ops"), hint="give one of them")

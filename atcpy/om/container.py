@@ -394,6 +394,8 @@ def _check_header(buffer: memoryview, source: str) -> tuple[str, str, bool]:
         raise _no_package(source, "it has no checksum; packages of CANN hold kernels for another chip")
     if version > VERSION:
         raise corrupt("P0002", source, 8, "header", f"format version 0x{version:x} is newer than 0x{VERSION:x}")
+    if ir_version > OM_IR_VERSION:
+        raise corrupt("P0002", source, 152, "header", f"IR version {ir_version} is newer than {OM_IR_VERSION}")
     facts = (
         (4, headsize == HEADER_BYTES, f"header size is {headsize}, not {HEADER_BYTES}"),
         (8, version == VERSION, f"format version is 0x{version:x}, not 0x{VERSION:x}"),

@@ -10,6 +10,7 @@ import numpy as np
 from atcpy.errors import UsageError, Where
 from atcpy.ir.tensor import Array
 from atcpy.runtime.memory import as_array
+from atcpy.runtime.targets import check_target
 
 if TYPE_CHECKING:
     from atcpy.runtime.session import InferenceSession, NodeArg
@@ -85,8 +86,10 @@ class IOBinding:
         self._feeds[name] = _at_address(port, device_type, device_id, element_type, shape, buffer_ptr)
 
     def bind_cpu_output(self, name: str, array: Array) -> None:
-        """Write an output into an array."""
-        self._port(self._outputs, name, "output", "E13031")
+        """Write an output into an array. Raises UsageError (E13031) for one that no run can write; a run compares it
+        with the other arrays.
+        """
+        check_target(array, self._port(self._outputs, name, "output", "E13031"))
         self._targets[name] = array
 
     def bind_ortvalue_output(self, name: str, value: OrtValue) -> None:
@@ -108,9 +111,10 @@ class IOBinding:
             _check_device(name, device_type, device_id)
             self._targets[name] = None
         elif shape is None:
-            raise UsageError("E13031", f"bind_output: the shape at {buffer_ptr:#x} is missing", where=Where(value=name))
+            what = f"bind_output: the shape at {buffer_ptr:#x} is missing"
+            raise UsageError("E13031", what, where=Where(value=name), hint="shape=(…)")
         else:
-            self._targets[name] = _at_address(port, device_type, device_id, element_type, shape, buffer_ptr)
+            self.bind_cpu_output(name, _at_address(port, device_type, device_id, element_type, shape, buffer_ptr))
 
     def clear_binding_inputs(self) -> None:
         """Forget all inputs."""
@@ -159,11 +163,12 @@ def _at_address(
     dtype = port.dtype.numpy if element_type is None else np.dtype(element_type)
     if dtype != port.dtype.numpy:
         what = f"bind: {port.name} is {port.dtype.long}, not {dtype}"
-        raise UsageError("E10403", what, where=Where(value=port.name))
+        raise UsageError("E10403", what, where=Where(value=port.name), hint=f"convert it to {port.dtype.long}")
     count = int(np.prod(shape, dtype=object))
     if count < 0 or (count > 0 and address == 0) or address % max(dtype.alignment, 1):
         what = f"bind: there are no {count} aligned elements at {address:#x}"
-        raise UsageError("E13025", what, where=Where(value=port.name))
+        hint = f"an address is a multiple of {dtype.alignment}, sizes are not negative"
+        raise UsageError("E13025", what, where=Where(value=port.name), hint=hint)
     if count == 0:
         return np.empty(tuple(shape), dtype)
     memory = _Memory({"data": (address, False), "shape": (count * dtype.itemsize,), "typestr": "|u1", "version": 3})

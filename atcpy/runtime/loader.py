@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
-from atcpy.errors import CustomOpError, PackageCorrupt, ResourceLimit, Where
+from atcpy.errors import CODES, CustomOpError, PackageCorrupt, ResourceLimit, Where
 from atcpy.ir.shape import MAX_BYTES, StaticShape
 from atcpy.kernels import _kernels
 from atcpy.kernels.record import record_family
@@ -111,14 +111,16 @@ def _bind_tasks(
     for number, task in enumerate(tasks):
         if record_family(task.record) != task.kernel:
             where = Where(file=source, node=f"task {number}")
-            raise PackageCorrupt("P0005", f"its record is not of the kernel {task.kernel}", where=where)
+            what = f"its record is not of the kernel {task.kernel}"
+            raise PackageCorrupt("P0005", what, where=where, hint=CODES["P0005"].help)
     try:
         arenas_of = None if sharing is None else sharing.plan
         plan = _bind(tasks, package.weights, arena_bytes, inputs, outputs, workers, arenas_of)
     except _kernels.Refused as refused:
         reason, number = refused.args
         where = Where(file=source, node=f"task {number}" if number >= 0 else "")
-        raise PackageCorrupt("P0005", f"the plan is refused: {reason}", where=where) from refused
+        what = f"the plan is refused: {reason}"
+        raise PackageCorrupt("P0005", what, where=where, hint=CODES["P0005"].help) from refused
     return ExecutionPlan(
         plan, tasks, segments_of(tasks, plan.joins()), package.weights, arena_bytes, inputs, outputs, nodes, world
     )

@@ -360,12 +360,13 @@ class InferenceSession:
 
         if self._states is not None or self._package.map_keys:
             why = "states are bound" if self._states is not None else "the model returns maps"
-            raise UsageError("E13031", f"run: out cannot be used: {why}")
+            raise UsageError("E13031", f"run: out cannot be used: {why}", hint="run(…) without it")
         if len(out) != len(chosen):
-            raise UsageError("E13031", f"run: out has {len(out)} arrays for {len(chosen)} outputs")
+            what = f"run: out has {len(out)} arrays for {len(chosen)} outputs"
+            raise UsageError("E13031", what, hint="None leaves an output to the session")
         targets = {index: array for index, array in zip(chosen, out, strict=True) if array is not None}
         values = self._check_feeds(feeds)
-        check_targets(targets, [port.name for port in self._outputs], values)
+        check_targets(targets, self._outputs, values)
         plan = self._find_plan(values)
         if plan is None or plan.packed:
             results = self._compute(values, feeds, profile)

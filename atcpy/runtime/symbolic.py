@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
 
-from atcpy.errors import ModelInvalid, PackageCorrupt, ResourceLimit, Where
+from atcpy.errors import CODES, ModelInvalid, PackageCorrupt, ResourceLimit, Where
 from atcpy.ir import ClusterVariant, CountedOutput, PlannedCluster, SymbolicPlan, Variable
 from atcpy.ir.shape import element_count
 from atcpy.ir.tensor import Array
 from atcpy.kernels import _kernels
-from atcpy.kernels.symbolic_program import MAX_NUMBER
+from atcpy.kernels.symbolic_program import MAX_NUMBER, VERSION
 from atcpy.om.package import Package
 from atcpy.om.task_record import TaskRecord
 from atcpy.runtime.distributed.world import World
@@ -52,11 +52,14 @@ class PlanContext:
     _first: _kernels.SymbolicPlan | None = None  # whose arenas all plans share
 
     def load(self, plan: SymbolicPlan[TaskRecord]) -> _kernels.SymbolicPlan:
-        """Check a plan of the package. Raises PackageCorrupt (P0005) for what is malformed, ResourceLimit (R0001) for
-        an arena beyond the limit, if it is the same for all sizes.
+        """Check a plan of the package. Raises PackageCorrupt for what is malformed (P0005) or of a newer version
+        (P0002), ResourceLimit (R0001) for an arena beyond the limit, if it is the same for all sizes.
         """
         records = b"".join(task.record for task in plan.tasks)
         weights = self.package.weights
+        if (version := int.from_bytes(plan.program[:4], "little")) > VERSION:
+            what = f"plans for open dims have version {version}, this atcpy reads {VERSION}"
+            raise PackageCorrupt("P0002", what, where=self._where, hint=CODES["P0002"].help)
         try:
             threads, _, group = self.workers
             loaded = _kernels.SymbolicPlan(
@@ -72,7 +75,11 @@ class PlanContext:
 
     def corrupt(self, what: str) -> PackageCorrupt:
         """The error for plans that the compiler cannot have written."""
-        return PackageCorrupt("P0005", what, where=Where(file=self.package.container.source))
+        return PackageCorrupt("P0005", what, where=self._where, hint=CODES["P0005"].help)
+
+    @property
+    def _where(self) -> Where:
+        return Where(file=self.package.container.source)
 
 
 class Instances(Generic[InstanceT]):

@@ -217,3 +217,47 @@ def test_registered_commands_are_all_tested() -> None:
 
 def test_execute_gives_the_code_of_help() -> None:
     assert execute(["--version"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "option"),
+    [
+        (["convert", "--model", "{model}", "--quiet", "--verbose"], "E10056", "quiet"),
+        (["convert", "--model", "{model}", "--oracle", "reference"], "E10057", "oracle"),
+        (["convert", "--model", "{model}", "--input_data", "in.npz"], "E10057", "input_data"),
+        (["convert", "--model", "{model}", "--dump_stages", "prepare"], "E10057", "dump_stages"),
+        (["convert", "--model", "{model}", "--dump_passes", "CsePass"], "E10057", "dump_passes"),
+        (["run", "{package}", "--fill", "ones", "--mean", "1"], "E10057", "mean"),
+        (["run", "{package}", "--fill", "ones", "--std", "1"], "E10057", "std"),
+        (["run", "{package}", "--fill", "ones", "--layout", "NHWC"], "E10057", "layout"),
+        (["run", "{package}", "--fill", "ones", "--top_k", "3"], "E10057", "top_k"),
+        (["run", "{package}", "--fill", "ones", "--capacity", "9"], "E10057", "capacity"),
+        (["run", "{package}", "--fill", "ones", "--groups", "g.json"], "E10057", "groups"),
+        (["run", "{package}", "--fill", "ones", "--ranks", "2", "--simulate_ranks", "2"], "E10056", "simulate_ranks"),
+        (["run", "{package}", "--fill", "ones", "--ranks", "2", "--sandbox"], "E10056", "sandbox"),
+        (["inspect", "{package}", "--svg", "a.svg"], "E10057", "svg"),
+        (["bench", "{package}", "--vs_model", "{model}"], "E10057", "vs_model"),
+    ],
+)
+def test_options_that_exclude_or_need_each_other(
+    invoke: Invoke, model: Path, package: Path, tmp_path: Path, arguments: list[str], code: str, option: str
+) -> None:
+    before = sorted(tmp_path.iterdir())
+    ran = invoke(*(each.format(model=model, package=package) for each in arguments), "--json")
+    [error] = ran.envelope["errors"]
+    assert (ran.code, error["code"], error["where"]["option"]) == (2, code, option)
+    assert error["hint"] and error["where"]
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_inputs_of_the_verdict_are_read_before_anything_is_compiled(
+    invoke: Invoke, model: Path, tmp_path: Path
+) -> None:
+    ran = invoke("convert", "--model", model, "-o", tmp_path / "m", "--verify", "--input_data", tmp_path / "no.npz")
+    assert ran.code == 2 and "E10410" in ran.err
+    assert list(tmp_path.glob("*.om")) == []
+
+
+def test_an_input_is_given_once(invoke: Invoke, package: Path) -> None:
+    ran = invoke("run", package, "--input", "x=ones", "--image", "x=no.png")
+    assert ran.code == 2 and "E10056" in ran.err and 'input "x" has a value already' in ran.err

@@ -198,6 +198,8 @@ def test_package_of_another_maker_or_a_newer_version() -> None:
     assert code_of(b"PK\3\4" + WHOLE) == "P0001"
     assert code_of(WHOLE[:12] + bytes(64) + WHOLE[76:]) == "P0001"
     assert code_of(reseal(WHOLE[:8] + struct.pack("<I", 0x30000000) + WHOLE[12:])) == "P0002"
+    for version, code in ((1, "P0005"), (3, "P0002")):  # of the graph's representation
+        assert code_of(reseal(WHOLE[:152] + struct.pack("<I", version) + WHOLE[156:])) == code
 
 
 @pytest.mark.parametrize("mmap", [True, False])

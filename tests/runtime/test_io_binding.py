@@ -69,7 +69,7 @@ def read_only() -> Array:
 
 
 UNUSABLE: dict[str, tuple[Any, str]] = {
-    "another shape": (np.zeros((4, 9), np.float32), r"float32 \[4, 9\], the output float32 \[4, 8\]"),
+    "another shape": (np.zeros((4, 9), np.float32), r"float32 \[4, 9\], the output float32 \[(4|n), 8\]"),
     "fewer dims": (np.zeros(32, np.float32), r"\[32\]"),
     "another type": (np.zeros((4, 8), np.float64), "float64"),
     "not contiguous": (np.zeros((8, 4), np.float32).T, "follow each other"),
@@ -87,13 +87,52 @@ def test_arrays_that_cannot_be_written_are_refused(name: str, text: str) -> None
     with pytest.raises(UsageError, match=reason) as caught:
         session.run(["y"], {"x": X}, out=[array])
     assert (caught.value.code, caught.value.exit_code) == ("E13031", 2)
+    assert caught.value.where.value == "y" and caught.value.hint
     np.testing.assert_array_equal(session.run(["y"], {"x": X})[0], -X)
+
+
+@pytest.mark.parametrize("name", UNUSABLE)
+@pytest.mark.parametrize("text", [TWO, OPEN])
+def test_arrays_that_no_run_could_write_are_not_bound(name: str, text: str) -> None:
+    array, reason = UNUSABLE[name]
+    binding = atcpy.InferenceSession(package(text), threads=1).io_binding()
+    with pytest.raises(UsageError, match=reason) as caught:
+        binding.bind_cpu_output("y", array)
+    assert caught.value.code == "E13031" and caught.value.where.value == "y" and caught.value.hint
+    assert binding.targets == {}
+
+
+def test_arrays_are_refused_before_anything_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    session = atcpy.InferenceSession(package(OPEN), threads=1)
+    monkeypatch.setattr(session, "_compute", lambda *_: pytest.fail("it runs"))
+    x = X.copy()
+    for array in (*[array for array, _ in UNUSABLE.values()], x):
+        with pytest.raises(UsageError):
+            session.run(["y"], {"x": x}, out=[array])
+
+
+def test_an_output_that_is_no_tensor_has_no_memory_of_the_caller() -> None:
+    text = "g (float[2] x) => (seq(float[2]) y) { y = SequenceConstruct(x, x) }"
+    session = atcpy.InferenceSession(package(text), threads=1)
+    with pytest.raises(UsageError, match="no tensor") as caught:
+        session.run(None, {"x": np.zeros(2, np.float32)}, out=[np.zeros(4, np.float32)])
+    assert caught.value.code == "E13031" and caught.value.hint
+
+
+def test_an_optional_output_without_value_has_no_memory_of_the_caller() -> None:
+    text = "g (float[2] x) => (optional(float[2]) y) { y = Optional<type = float[2]>() }"
+    session = atcpy.InferenceSession(package(text), threads=1)
+    with pytest.raises(UsageError, match="no tensor") as caught:
+        session.run(None, {"x": np.zeros(2, np.float32)}, out=[np.zeros(2, np.float32)])
+    assert caught.value.code == "E13031"
 
 
 def test_arrays_that_share_memory_are_refused(session: atcpy.InferenceSession) -> None:
     x = X.copy()
-    with pytest.raises(UsageError, match="with an input"):
-        session.run(["y"], {"x": x}, out=[x])
+    for other in (x, x.view(), x[::-1][::-1], x.reshape(-1).reshape(4, 8)):
+        with pytest.raises(UsageError, match="with an input") as caught:
+            session.run(["y"], {"x": x}, out=[other])
+        assert caught.value.where.value == "y" and caught.value.hint
     whole = np.zeros(4 * 8 + 8, np.float32)
     y, best = whole[:32].reshape(4, 8), whole[30:38].view(np.int64)
     with pytest.raises(UsageError, match="with the one of"):

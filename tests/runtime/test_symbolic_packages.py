@@ -12,7 +12,10 @@ import pytest
 from atcpy import InferenceSession
 from atcpy.errors import PackageCorrupt
 from atcpy.ir import CompiledModel, CountedOutput, DType, PlannedCluster, Symbol, SymbolicPlan, Task, Variable
+from atcpy.kernels.symbolic_program import VERSION
 from atcpy.om import writer
+from atcpy.om.container import reseal
+from atcpy.om.package import parse_package
 from atcpy.options import convert_options
 from atcpy.runtime.plan import ExecutionPlan
 from atcpy.stages.pipeline import compile_model
@@ -162,3 +165,14 @@ def test_clusters_that_are_no_list_are_refused(text: str, monkeypatch: pytest.Mo
     monkeypatch.setattr(writer, "_json", lambda value: text if isinstance(value, list) else "{}")
     with pytest.raises(PackageCorrupt):
         InferenceSession(writer.to_bytes(compiled()), threads=1)
+
+
+@pytest.mark.parametrize(("change", "code"), [(1, "P0002"), (-1, "P0005")], ids=["newer", "older"])
+def test_plans_of_another_version_are_refused(change: int, code: str) -> None:
+    content = package("g (float[n] x) => (float[n] y) { y = Softmax(x) }")
+    [cluster] = parse_package(content).clusters
+    blob = cluster.variants[0].plans[0].program
+    other = (VERSION + change).to_bytes(4, "little") + blob[4:]
+    with pytest.raises(PackageCorrupt) as caught:
+        InferenceSession(reseal(content.replace(blob, other)), threads=1)
+    assert caught.value.code == code and caught.value.where.file and caught.value.hint

@@ -46,7 +46,8 @@ class RankSetup:
         """The number of ranks that run. Raises UsageError if options contradict each other."""
         launched = self.launch.ranks
         if self.simulated > 1 and max(self.ranks, launched) > 1:
-            raise UsageError("E10056", "--simulate_ranks excludes --ranks and mpiexec")
+            where = Where(option="simulate_ranks")
+            raise UsageError("E10056", "--simulate_ranks excludes --ranks and mpiexec", where=where, hint="give one")
         if launched > 1 and self.ranks not in (1, launched):
             raise UsageError("E10013", f"--ranks {self.ranks}: mpiexec started {launched}", where=Where(option="ranks"))
         return launched if launched > 1 else max(self.ranks, self.simulated)
