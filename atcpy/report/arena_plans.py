@@ -29,7 +29,7 @@ def fixed_arena_plan(package: Package, whole: Graph, graph: Graph, gear: int) ->
     else:
         bound = bind_package(package, lambda: whole, threads=1, world=SingleRank())
     name = f"gear {package.gears[gear].text}" if package.gears else ""
-    return read_arena_plan(name, bound.plan.records(), bound.arena_bytes, list(graph.nodes))
+    return read_arena_plan(name, bound.plan, bound.arena_bytes, list(graph.nodes))
 
 
 def open_arena_plans(package: Package, plans: Iterable[NamedPlan], shapes: Shapes) -> list[ArenaPlan]:
@@ -49,7 +49,7 @@ def open_arena_plans(package: Package, plans: Iterable[NamedPlan], shapes: Shape
         found = []
         for plan, (bound, arena_bytes) in zip(variant.plans, completed, strict=True):
             name, nodes = named[id(plan)]
-            found.append(read_arena_plan(name, bound.records(), arena_bytes, nodes))
+            found.append(read_arena_plan(name, bound, arena_bytes, nodes))
         return found
     listed = ";".join(f"{name}={','.join(map(str, shape))}" for name, shape in shapes.items())
     what = f"--shape: no plan of the package serves {listed}: a run compiles the model for it"

@@ -4,18 +4,20 @@ which.
 Records name no buffers. A write begins a piece, which lives until the last task that reads it before something else
 is written there. Pieces are one buffer if they share bytes at one task (a kernel that works in place, a value that a
 loop carries on), if one operand covers them (a Concat without a copy), or if a task reads what either of two branches
-has written. An iteration reads again what the first one has read: that lives until the loop ends.
+has written. An iteration reads again what the first one has read: that lives until the loop ends. What a collective
+uses lives until a task waits for it.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from atcpy.ir import Node, Region
-from atcpy.kernels.record import STREAM_ACTIVE, read_op_index, read_order, read_slots, record_family
+from atcpy.kernels import _kernels
+from atcpy.kernels.record import HOST_FAMILY, STREAM_ACTIVE, read_op_index, read_order, read_slots, record_family
 from atcpy.kernels.table import TASK_BYTES, read_number
 from atcpy.passes.compile.memory_bound import Block, Peak, align, find_peak
 
@@ -72,10 +74,11 @@ class ArenaPlan:
         return [buffer for buffer in self.buffers if buffer.end > self.peak.nbytes]
 
 
-def read_arena_plan(plan: str, records: bytes, arena_bytes: int, nodes: Sequence[Node]) -> ArenaPlan:
-    """Return the plan of records that the loader has checked; `nodes` are those that they name by index."""
+def read_arena_plan(plan: str, bound: _kernels.Plan, arena_bytes: int, nodes: Sequence[Node]) -> ArenaPlan:
+    """Return the plan that the loader has checked and bound; `nodes` are those that its records name by index."""
+    records = bound.records()
     tasks = [_Task.read(records[at : at + TASK_BYTES], nodes) for at in range(0, len(records), TASK_BYTES)]
-    pieces = _Pieces(arena_bytes)
+    pieces = _Pieces(_ends_of_collectives(tasks, bound.joins()))
     for number, task in enumerate(tasks):
         pieces.add_task(number, task)
     buffers = tuple(pieces.buffers(tasks))
@@ -111,6 +114,18 @@ class _Task:
         reads = tuple((s[2], s[2] + s[3]) for s in sources if s is not None and s[0] is Region.ARENA and s[3])
         family = record_family(record)
         return cls(name, op_index, read_order(record)[0], family, record, reads, tuple(writes))
+
+
+def _ends_of_collectives(tasks: Sequence[_Task], joins: Sequence[int]) -> dict[int, int]:
+    """Map each collective to the task that waits for it, or to the last. `joins`: how many have ended before a task."""
+    collectives = [number for number, task in enumerate(tasks) if task.family == HOST_FAMILY and task.stream]
+    ends = dict.fromkeys(collectives, len(tasks) - 1)
+    ended = 0
+    for number, count in enumerate(joins):
+        for collective in collectives[ended:count]:
+            ends[collective] = number
+        ended = max(ended, count)
+    return ends
 
 
 class _Owners:
@@ -180,7 +195,9 @@ class _Branch:
 class _Pieces:
     """Follows tasks in their order."""
 
-    def __init__(self, arena_bytes: int) -> None:
+    def __init__(self, ends: Mapping[int, int]) -> None:
+        """`ends` maps tasks that run beside those behind them to the ones that wait for them."""
+        self._ends = ends
         self.sections: list[range] = []
         self._owners = _Owners()
         self._pieces: list[_Piece] = []
@@ -224,7 +241,7 @@ class _Pieces:
             piece = self._pieces[owner]
             # What a loop reads that was there before it, each iteration reads: the outermost such loop counts.
             loops = (branch.end - 1 for branch in self._branches if branch.is_loop and piece.first < branch.first)
-            piece.last = max(piece.last, next(loops, number))
+            piece.last = max(piece.last, next(loops, self._ends.get(number, number)))
             piece.is_read = True
             if stream is not None:
                 piece.streams.add(stream)
@@ -234,7 +251,7 @@ class _Pieces:
         self, number: int, first: int, end: int, name: str, op_index: int, stream: tuple[int, int] | None
     ) -> None:
         own = len(self._pieces)
-        piece = _Piece(name, op_index, first, end, number, number)
+        piece = _Piece(name, op_index, first, end, number, self._ends.get(number, number))
         if stream is not None:
             piece.streams.add(stream)
         self._pieces.append(piece)

@@ -34,6 +34,14 @@ MODELS = {
         a = Softmax(x)  b = Relu(a)  c = Softmax(b)  d = Add(c, b)  y = Softmax(d) }""",
     "concat": """m (float[2,64] x) => (float[4,64] y) {
         a = Softmax(x)  b = Softmax(a)  c = Concat<axis = 0>(a, b)  d = Softmax(c)  y = Softmax(d) }""",
+    "a collective beside other tasks": """m (float[64] x) => (float[64] y) { a = Softmax(x)
+        s = HcomAllReduce<reduction = "sum">(a)
+        b = Softmax(x)  c = Softmax(b)  d = Softmax(c)  e = Add(c, d)  f = Softmax(e)  g = Mul(e, f)
+        y = Add(s, g) }""",
+    "a collective that has ended": """m (float[64] x) => (float[64] y) { a = Softmax(x)
+        s = HcomAllReduce<reduction = "sum">(a)
+        b = Softmax(x)  t = Softmax(s)  h = Add(t, b)
+        k = Softmax(h)  l = Softmax(k)  m = Softmax(l)  n = Softmax(m)  y = Sum(h, k, l, m, n) }""",
     "split": """m (float[4,64] x) => (float[2,64] y) {
         a = Softmax(x)  b, c = Split<axis = 0, num_outputs = 2>(a)  d = Softmax(b)  e = Softmax(c)  y = Add(d, e) }""",
 }
@@ -174,3 +182,12 @@ def test_streams_of_a_section_may_be_at_their_peaks_at_once() -> None:
     w, *of_streams = plan.at_peak
     assert w.names == ("w",) and w.block.last == section.stop - 1  # whichever stream is the last to read it
     assert len(of_streams) == 16 and {buffer.stream for buffer in of_streams} == set(range(8))
+
+
+def test_operands_of_a_collective_are_free_when_a_task_has_waited_for_it() -> None:
+    compiled, _ = compile_model(model(MODELS["a collective that has ended"]), convert_options({}))
+    plan = check(writer.to_bytes(compiled))
+    found = {buffer.names: buffer for buffer in plan.buffers}
+    assert found["a",].block.offset == found["k",].block.offset
+    [waiting] = [number for number, task in enumerate(compiled.tasks) if task.event_wait == 2]
+    assert found["a",].block.last >= waiting
