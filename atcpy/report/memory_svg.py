@@ -21,7 +21,7 @@ _MAX_OUTLINED = 500  # buffers of the peak with a rectangle of their own
 _WIDTH, _HEIGHT = 1120, 600  # of the plot; one bit a row
 _LEFT, _TOP, _LINE, _LETTER = 96, 88, 16, 6.7
 _SMALLEST = 1.5  # pixels of a side that can be seen
-_MAX_LETTERS = 120
+_MAX_LETTERS = 64  # of a name in a tooltip
 COLORS = (
     "#93c5fd", "#86efac", "#fcd34d", "#c4b5fd", "#f9a8d4", "#67e8f9", "#bef264", "#fdba74",
     "#a5b4fc", "#6ee7b7", "#fde047", "#d8b4fe", "#fda4af", "#7dd3fc", "#d9f99d", "#e9d5ff",
@@ -61,7 +61,7 @@ def draw_arena(plan: ArenaPlan, title: str) -> str:
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
         f'role="img" font-family="monospace" font-size="11" fill="{_INK}">',
-        f"<title>{escape(shortened(title, _MAX_LETTERS))}: the arena, by task and offset</title>",
+        f"<title>{escape(shortened(title, 100))}: the arena, by task and offset</title>",
         f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
         *_head(plan, title, len(merged)),
         *_sections(plan, scale),

@@ -10,5 +10,4 @@ def clean(line: str) -> str:
 
 def shortened(line: str, letters: int) -> str:
     """A line of at most so many letters, without control characters; its middle is left out."""
-    line = clean(line)
-    return line if len(line) <= letters else line[: letters // 2] + "…" + line[-(letters // 2 - 1) :]
+    return clean(line if len(line) <= letters else line[: letters // 2] + "…" + line[-(letters // 2 - 1) :])

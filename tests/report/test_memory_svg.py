@@ -99,6 +99,11 @@ def test_ten_thousand_tasks_are_a_small_file_that_leaves_nothing_out() -> None:
             )
 
 
+def test_long_names_do_not_make_the_file_large() -> None:
+    blocks = [Block(1024, number // 50, number // 50, 1024 * (number % 50)) for number in range(5000)]
+    assert len(draw_arena(plan_of(blocks, ["x" * 5_000] * 5000), "m.om")) < 2_500_000
+
+
 def test_long_lists_are_cut() -> None:
     plan = plan_of([Block(64, 0, 0, 64 * number) for number in range(100)])
     assert sum(" (tasks 0 to 0)" in text for text in texts(draw_arena(plan, "m.om"))) == MAX_LISTED
