@@ -26,12 +26,14 @@ from atcpy.ir import MemoryPlan, PlacementStrategy
 from atcpy.passes.compile.memory_bound import Block, find_peak
 
 # Where a walk through time wastes memory, blocks are placed in several orders, each block compared with all others:
-# up to so many blocks, and so many comparisons in total.
+# up to so many blocks. A comparison takes about 10 ns, and converting a model half a millisecond for each block or
+# more: with so many comparisons, in all orders and in the search, planning takes at most 5 % of that.
 MAX_PAIRWISE = 2048
-MAX_COMPARISONS_OF_ORDERS = 8_000_000
-# After so many rounds a plan within 5 % of the bound is accepted; the search stops after so many comparisons.
-MAX_ROUNDS_TO_THE_BOUND = 50
+MAX_COMPARISONS_OF_ORDERS_A_BLOCK, MAX_COMPARISONS_OF_SEARCH_A_BLOCK = 2000, 500
+MIN_COMPARISONS = 300_000  # few blocks take little time whatever is tried
+# A plan within 5 % of the bound is accepted after so many comparisons or rounds; a worse one is searched for longer.
 GOOD_ENOUGH = 1.05
+MAX_ROUNDS_TO_THE_BOUND = 50
 MAX_COMPARISONS = 4_000_000
 # Few blocks have few orders: the search stops after so many rounds for each block.
 MAX_ROUNDS_A_BLOCK = 50
@@ -94,7 +96,8 @@ def _place_in_orders(blocks: Sequence[Block], bound: int) -> dict[str, _Placemen
     """Place the blocks in several orders, until one meets the bound; then search from the best of them."""
     found: dict[str, _Placement] = {}
     orders: dict[str, Sequence[Block]] = {}
-    tried = max(MAX_COMPARISONS_OF_ORDERS // len(blocks) ** 2, 1)
+    comparisons = MIN_COMPARISONS + MAX_COMPARISONS_OF_ORDERS_A_BLOCK * len(blocks)
+    tried = max(comparisons // len(blocks) ** 2, 1)
     for name, (key, fit) in list(_ORDERS.items())[:tried]:
         orders[name] = sorted(blocks, key=key)
         found[name] = _place_in_order(blocks, orders[name], fit)
@@ -109,7 +112,10 @@ def _search(
     blocks: Sequence[Block], best: _Placement, order: Sequence[Block], fit: Fit, bound: int
 ) -> _Placement | None:
     """Move the block with the highest end forward in the order while too much is wasted; None if nothing was tried."""
-    rounds = min(MAX_COMPARISONS // len(blocks) ** 2, MAX_ROUNDS_A_BLOCK * len(blocks))
+    pairs = len(blocks) ** 2
+    rounds = min(MAX_COMPARISONS // pairs, MAX_ROUNDS_A_BLOCK * len(blocks))
+    comparisons = MIN_COMPARISONS + MAX_COMPARISONS_OF_SEARCH_A_BLOCK * len(blocks)
+    rounds_to_the_bound = min(MAX_ROUNDS_TO_THE_BOUND, comparisons // pairs)
     latest, found = best, None
     seen: set[tuple[int, ...]] = set()  # an order that comes again brings nothing new
     for number in range(rounds):
@@ -117,7 +123,7 @@ def _search(
         if identity in seen:
             break
         seen.add(identity)
-        if best.size <= bound * (1 if number < MAX_ROUNDS_TO_THE_BOUND else GOOD_ENOUGH):
+        if best.size <= bound * (1 if number < rounds_to_the_bound else GOOD_ENOUGH):
             break
         ends = [offset + block.nbytes for offset, block in zip(latest.offsets, blocks, strict=True)]
         farthest = blocks[ends.index(max(ends))]
