@@ -14,6 +14,7 @@ from atcpy.runtime.distributed.world import SingleRank
 from atcpy.runtime.loader import bind_gears, bind_package
 from atcpy.runtime.plan import ExecutionPlan
 from atcpy.runtime.symbolic import PlanContext
+from atcpy.runtime.workers import Workers
 
 Shapes = Mapping[str, Sequence[int]]
 NamedPlan = tuple[str, Sequence[Node], SymbolicPlan[TaskRecord]]
@@ -25,9 +26,9 @@ def fixed_arena_plan(package: Package, whole: Graph, graph: Graph, gear: int) ->
     """
     bound: ExecutionPlan
     if package.gears:
-        bound = bind_gears(package, lambda: whole, threads=1, world=SingleRank())[package.gears[gear].inputs]
+        bound = bind_gears(package, lambda: whole, workers=Workers(1), world=SingleRank())[package.gears[gear].inputs]
     else:
-        bound = bind_package(package, lambda: whole, threads=1, world=SingleRank())
+        bound = bind_package(package, lambda: whole, workers=Workers(1), world=SingleRank())
     name = f"gear {package.gears[gear].text}" if package.gears else ""
     return read_arena_plan(name, bound.plan, bound.arena_bytes, list(graph.nodes))
 
@@ -41,7 +42,7 @@ def open_arena_plans(package: Package, plans: Iterable[NamedPlan], shapes: Shape
         what = "--shape: the package has no plan of the whole model: it is compiled, in part, for the sizes of a run"
         raise UsageError("E10057", what, where=Where(option="shape"), hint="--plans lists the plans that it has")
     named = {id(plan): (name, nodes) for name, nodes, plan in plans}
-    context = PlanContext(package, 1, SingleRank())
+    context = PlanContext(package, Workers(1), SingleRank())
     for variant in whole.variants:
         completed = _complete(whole, variant, context, shapes)
         if completed is None:

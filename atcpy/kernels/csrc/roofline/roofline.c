@@ -53,7 +53,7 @@ static void run_parts(void *context, int64_t begin, int64_t end, int thread)
 static int64_t elapsed_ns(const struct round *round, int threads)
 {
     const int64_t start = atc_now_ns();
-    atc_parallel(threads, threads, run_parts, NULL, (void *)(uintptr_t)round);
+    atc_parallel(atc_all_workers(), threads, threads, run_parts, NULL, (void *)(uintptr_t)round);
     return atc_now_ns() - start;
 }
 
