@@ -108,6 +108,7 @@ def run_(
     from atcpy.cli.job import DEFAULT_CAPACITY, InputSources, Job, OutputRequest, check_iterations
     from atcpy.runtime.distributed.launch import RankSetup, find_launch
 
+    check_iterations(iterations, collect, capacity, len(npz or []))
     for option, other, is_given, is_used in (
         ("mean", "image", mean is not None, image),
         ("std", "image", std is not None, image),
@@ -119,7 +120,6 @@ def run_(
 
     sources = InputSources(inputs or [], npz or [], fill, shape or [], image or [], mean, std, layout)
     request = OutputRequest(outputs, output_dir, npz_out, labels, top_k, check_finite)
-    check_iterations(iterations, collect, capacity, len(npz or []))
     collected = [name.strip() for name in collect.split(",")] if collect else []
     job = Job(
         package,
