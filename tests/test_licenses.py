@@ -116,6 +116,10 @@ ORIGINS = {
     r"atcpy/parsers/tensorflow/schema/.*": ("packaging/sbom.py", "{path}"),
     r"models/digits/.*": ("models/digits/README.md", "Pictures and weights were created by this project"),
     r"models/scores/.*": ("tests/parsers/tensorflow/scores.py", "Writes the SavedModel of models/scores"),
+    r"tests/cli/atc/command_lines\.txt": (
+        "tests/cli/atc/command_lines.txt",
+        "as they are written in Ascend/ModelZoo-PyTorch",
+    ),
     r"tests/conformance/passing\.txt": ("tests/conformance/ratchet.py", "{name}"),
     r"tests/csrc/launches\.txt": ("tests/csrc/seed_records.py", "{name}"),
     r"tests/golden/passes\.txt": ("tests/golden/test_passes.py", "{name}"),
