@@ -6,7 +6,7 @@ from functools import cached_property, lru_cache
 from atcpy.ir.dtype import DType
 from atcpy.ir.format import NCHW, ND, Format
 from atcpy.ir.shape import Shape, StaticShape, Sym, element_count, format_shape, is_static
-from atcpy.ir.symbolic import example
+from atcpy.ir.symbolic import example, same
 
 _SMALL, _SMALL_RANK = 1 << 31, 16  # elements and dims that are far from any limit
 
@@ -50,6 +50,11 @@ class TensorDesc:
         """The shape, which must be known: asking earlier is a bug of the caller."""
         assert is_static(self.shape), f"shape {format_shape(self.shape)} is not static"
         return self.shape
+
+    @cached_property
+    def is_empty(self) -> bool:
+        """True if it has no elements, whatever symbols stand for."""
+        return self.is_static and any(same(dim, 0) for dim in self.static_shape)
 
     @cached_property
     def memory_shape(self) -> StaticShape:

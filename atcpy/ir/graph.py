@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any
 
 from atcpy.ir.decisions import Decisions
@@ -77,9 +77,8 @@ class Graph(Body):
     @property
     def inputs(self) -> list[Node]:
         """The `Data` nodes in the order of the model's inputs."""
-        return sorted(
-            (node for node in self.nodes if node.op_type == "Data"), key=lambda node: node.int_attr("index", 0)
-        )
+        found = islice((node for node in self.nodes if node.op_type == "Data"), self._count_by_op.get("Data", 0))
+        return sorted(found, key=lambda node: node.int_attr("index", 0))
 
     @property
     def net_output(self) -> Node:
@@ -312,11 +311,11 @@ def walk(graph: Graph) -> Iterator[Node]:
     stack = [graph.nodes]
     entered: set[Node] = set()
     while stack:
-        node = next(stack[-1], None)
-        if node is None:
+        for node in stack[-1]:
+            yield node
+            if node.attrs and node.has_subgraphs and node not in entered:
+                entered.add(node)
+                stack.extend(body.nodes for body in reversed(list(node.subgraphs)))
+                break
+        else:
             stack.pop()
-            continue
-        yield node
-        if node.has_subgraphs and node not in entered:
-            entered.add(node)
-            stack.extend(body.nodes for body in reversed(list(node.subgraphs)))

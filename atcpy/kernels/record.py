@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from functools import lru_cache
 
 from atcpy.ir.region import Region
 
@@ -17,7 +18,12 @@ _FAMILY_BYTES = 24
 
 def record_family(record: bytes) -> str:
     """The kernel family that a record names; whether there is one, the loader in C says."""
-    return record[:_FAMILY_BYTES].rstrip(b"\0").decode("ascii", "replace")
+    return _read_family(record[:_FAMILY_BYTES])
+
+
+@lru_cache(256)  # tasks are thousands, families dozens
+def _read_family(field: bytes) -> str:
+    return field.rstrip(b"\0").decode("ascii", "replace")
 
 
 def read_order(record: bytes) -> tuple[int, int, int]:

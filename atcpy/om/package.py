@@ -94,7 +94,7 @@ def _package(opened: Container) -> Package:
     programs: list[tuple[tuple[TaskRecord, ...], bytes]] = []
     unknown = info.attr.get("atcpy_shapes", "known") == "unknown"
     for number, task in enumerate(info.task):
-        if task.private_def and unknown:
+        if unknown and task.private_def:
             programs.append((tuple(tasks), task.private_def))
             tasks = []
             continue

@@ -14,7 +14,6 @@ from enum import Flag, auto
 from atcpy.ir import Engine, Format, Node, Reject, Rewriter, TensorDesc, Value
 from atcpy.ir.instruction import Instruction
 from atcpy.ir.shape import Dim, Shape, StaticShape
-from atcpy.ir.symbolic import same
 from atcpy.ir.tensor import Array
 from atcpy.ops.core.signature import Signature
 
@@ -376,15 +375,13 @@ def makes_nothing(node: Node) -> bool:
     """Return whether nothing runs for a node because all that is read of its results is empty, whatever the symbols
     are. The members of a collective wait for each other, and what an op of a user does is not known.
     """
+    read = [value.desc for value in node.outputs if value.use_count]
+    if not read or not all(desc.is_empty for desc in read):  # the case of nearly every node
+        return False
     opdef = find_opdef(node)
     if node.has_subgraphs or (opdef is not None and (opdef.bound is not None or Engine.HCCL in opdef.engines)):
         return False
-    read = [value.desc for value in node.outputs if value.use_count]
-    return bool(read) and not has_trait(node, Trait.CUSTOM) and all(map(_is_empty, read))
-
-
-def _is_empty(desc: TensorDesc) -> bool:
-    return desc.is_static and any(same(dim, 0) for dim in desc.static_shape)
+    return not has_trait(node, Trait.CUSTOM)
 
 
 def all_opdefs() -> list[OpDef]:

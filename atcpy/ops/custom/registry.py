@@ -347,6 +347,8 @@ def _check_registered(module: OpsModule) -> None:
 
 def custom_ops_in(graph: Graph) -> tuple[str, ...]:
     """The full names of users' operators among the nodes of a graph and its bodies: it needs them to run."""
+    if not _STATE.operators:
+        return ()
     found = (custom_op_at(node) for node in walk(graph))
     return tuple(sorted({operator.full_name for operator in found if operator is not None}))
 
