@@ -44,6 +44,26 @@ static long sum(const struct atc_mapped_file *file)
     return total;
 }
 
+/* Two files in one space: what is cut off the second reads as zeros, the first stays. */
+static void lose_one_of_two(int fd)
+{
+    struct atc_file_space space;
+    pthread_mutex_lock(&lock);
+    expect(atc_reserve_space(&space, 2 * BYTES), "no space");
+    expect(atc_map_into(&space, fd, 0, BYTES, 0) && atc_map_into(&space, fd, PAGE, PAGE, BYTES),
+           "no part of a file is mapped");
+    pthread_mutex_unlock(&lock);
+    const volatile uint8_t *bytes = space.start;
+    expect(bytes[0] == FILL && bytes[BYTES] == FILL && bytes[BYTES + PAGE] == 0, "another content");
+    expect(ftruncate(fd, PAGE) == 0, "a file is not cut");
+    expect(bytes[BYTES] == 0 && bytes[PAGE - 1] == FILL,
+           "what is lost is not zero, or too much is");
+    expect(atc_changed_file(&space) == 0, "a change is not noticed");
+    pthread_mutex_lock(&lock);
+    atc_free_space(&space);
+    pthread_mutex_unlock(&lock);
+}
+
 static void *work(void *unused)
 {
     static const long whole = (long)FILL * (BYTES / STEP);
@@ -62,6 +82,8 @@ static void *work(void *unused)
         expect((sum(file) == whole) == !is_cut, "what is lost is not zero");
         expect(atc_file_has_changed(file) == is_cut, "a change is not noticed");
         unmap(file);
+        if (!is_cut)
+            lose_one_of_two(fd);
         close(fd);
     }
     free(content);

@@ -43,7 +43,7 @@ static bool is_shorter(const struct atc_mapped_file *file)
 {
     struct stat status;
     return atomic_load(&file->start) != NULL && state_of(file, &status) == 0 &&
-           (uintmax_t)status.st_size < atomic_load(&file->bytes);
+           status.st_size < atomic_load(&file->size);
 }
 
 /* mmap is no function that POSIX calls safe in handlers; on Linux it is a system call and no more.
@@ -123,7 +123,8 @@ static struct atc_mapped_file *unused_file(void)
     return file;
 }
 
-struct atc_mapped_file *atc_map_file(int fd, size_t bytes)
+/* `at`: the address, of pages that are the caller's, or NULL for any. */
+static struct atc_mapped_file *map_part(int fd, off_t offset, size_t bytes, uint8_t *at)
 {
     struct atc_mapped_file *file = unused_file();
     if (file == NULL)
@@ -135,7 +136,8 @@ struct atc_mapped_file *atc_map_file(int fd, size_t bytes)
     struct stat status;
     void *start = MAP_FAILED;
     if (state_of(file, &status) == 0) /* before anything is read */
-        start = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, copy, 0);
+        start =
+            mmap(at, bytes, PROT_READ, MAP_PRIVATE | (at == NULL ? 0 : MAP_FIXED), copy, offset);
     if (start == MAP_FAILED) {
         const int error = errno;
         close(copy);
@@ -143,12 +145,17 @@ struct atc_mapped_file *atc_map_file(int fd, size_t bytes)
         return NULL;
     }
     install();
-    file->size = status.st_size;
+    atomic_store(&file->size, status.st_size);
     file->modified = status.st_mtim;
     atomic_store(&file->is_lost, false);
     atomic_store(&file->bytes, bytes);
     atomic_store(&file->start, start);
     return file;
+}
+
+struct atc_mapped_file *atc_map_file(int fd, size_t bytes)
+{
+    return map_part(fd, 0, bytes, NULL);
 }
 
 void atc_unmap_file(struct atc_mapped_file *file)
@@ -158,10 +165,71 @@ void atc_unmap_file(struct atc_mapped_file *file)
     close(atomic_load(&file->fd));
 }
 
+bool atc_reserve_space(struct atc_file_space *space, size_t bytes)
+{
+    *space = (struct atc_file_space){.bytes = bytes};
+    void *start = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (start == MAP_FAILED)
+        return false;
+    space->start = start;
+    return true;
+}
+
+bool atc_map_into(struct atc_file_space *space, int fd, size_t offset, size_t bytes, size_t at)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    if (offset % page != 0 || at % page != 0 || bytes == 0 || at > space->bytes ||
+        bytes > space->bytes - at) {
+        errno = EINVAL;
+        return false;
+    }
+    /* Whole pages, up to the end of the space: what lies behind the end of the file on its last
+     * page is lost with it.
+     */
+    const size_t whole = (bytes + page - 1) / page * page;
+    struct atc_mapped_file **longer =
+        realloc(space->files, (space->n_files + 1) * sizeof(struct atc_mapped_file *));
+    if (longer == NULL)
+        return false;
+    space->files = longer;
+    struct atc_mapped_file *file = map_part(fd, (off_t)offset, whole, space->start + at);
+    if (file == NULL)
+        return false;
+    space->files[space->n_files++] = file;
+    const uintmax_t size = (uintmax_t)atomic_load(&file->size);
+    if (size < offset || size - offset < bytes) {
+        errno = EINVAL;
+        return false;
+    }
+    return true;
+}
+
+/* The pages of the files are given back with the space: alone they could become somebody else's. */
+void atc_free_space(struct atc_file_space *space)
+{
+    for (size_t i = 0; i < space->n_files; i++) {
+        atomic_store(&space->files[i]->start, NULL);
+        close(atomic_load(&space->files[i]->fd));
+    }
+    free(space->files);
+    if (space->start != NULL)
+        munmap(space->start, space->bytes);
+    *space = (struct atc_file_space){0};
+}
+
+size_t atc_changed_file(const struct atc_file_space *space)
+{
+    size_t first = space->n_files;
+    for (size_t i = space->n_files; i-- > 0;)
+        if (atc_file_has_changed(space->files[i]))
+            first = i;
+    return first;
+}
+
 bool atc_file_has_changed(struct atc_mapped_file *file)
 {
     struct stat status;
-    if (state_of(file, &status) != 0 || status.st_size != file->size ||
+    if (state_of(file, &status) != 0 || status.st_size != atomic_load(&file->size) ||
         status.st_mtim.tv_sec != file->modified.tv_sec ||
         status.st_mtim.tv_nsec != file->modified.tv_nsec)
         atomic_store(&file->is_lost, true);

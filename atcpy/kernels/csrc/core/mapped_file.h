@@ -20,16 +20,35 @@ struct atc_mapped_file {
     atomic_size_t bytes;
     atomic_bool is_lost; /* and will be for ever */
     atomic_int fd;       /* a copy of the descriptor that was given */
-    off_t size;          /* of the file, when it was mapped */
+    _Atomic(off_t) size; /* of the file, when it was mapped */
     struct timespec modified;
     struct atc_mapped_file *next;
 };
 
 /* Maps the first `bytes` of a file, which may not be 0, and installs the handler. NULL with errno.
- * Calls of this function and of atc_unmap_file must not run at the same time.
+ * Calls of the functions that map, unmap and free must not run at the same time.
  */
 struct atc_mapped_file *atc_map_file(int fd, size_t bytes);
 void atc_unmap_file(struct atc_mapped_file *file);
+
+/* Addresses in a row in which parts of several files lie; zeros where none does. */
+struct atc_file_space {
+    uint8_t *start;
+    size_t bytes;
+    size_t n_files;
+    struct atc_mapped_file **files;
+};
+
+/* Reserves `bytes`, which may not be 0. False with errno. */
+bool atc_reserve_space(struct atc_file_space *space, size_t bytes);
+/* Maps a part of a file at the offset `at` of the space. All but `bytes` must be multiples of the
+ * page, `bytes` not 0, and the part inside the space and the file. False with errno: EINVAL, also
+ * for a part that is none.
+ */
+bool atc_map_into(struct atc_file_space *space, int fd, size_t offset, size_t bytes, size_t at);
+void atc_free_space(struct atc_file_space *space);
+/* The number of the first file that has changed, or that of the files. */
+size_t atc_changed_file(const struct atc_file_space *space);
 
 /* Whether pages were lost, or the file has, or had when this was asked before, another size or time
  * of modification. The time is set before the content: a reader who meets new content finds it.

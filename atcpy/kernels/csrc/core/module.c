@@ -14,7 +14,9 @@
  *     run.iterate(count, swaps, strides, condition) -> how many iterations there were
  *     maps_of_rows(keys, rows) -> [{key: float, ...}, ...]
  *     peak_flops(threads), peak_bandwidth(threads, bytes) -> a second
- *     MappedFile(fd, bytes); memoryview(file);  file.has_changed()
+ *     MappedFile(fd, bytes); memoryview(file);  file.has_changed();  file.fileno()
+ *     MappedSpace(bytes); memoryview(space);  space.map(fd, offset, bytes, at)
+ *     space.changed_file() -> the number of the first that has, or None
  *     set_deadline(ns) -> the one before;  check_deadline()
  *     start_watchdog(seconds, text, code);  stop_watchdog()
  *     workers_on(cpus) -> the workers of those CPUs;  set_cores(count) -> the number before
@@ -60,6 +62,10 @@ struct plan_object {
 struct file_object {
     PyObject_HEAD struct atc_mapped_file *file;
     size_t bytes;
+};
+
+struct space_object {
+    PyObject_HEAD struct atc_file_space space;
 };
 
 struct run_object {
@@ -1027,6 +1033,14 @@ static PyObject *file_has_changed(PyObject *object, PyObject *unused)
     return file == NULL ? NULL : PyBool_FromLong(atc_file_has_changed(file));
 }
 
+/* Of the copy that the mapping keeps: other parts of the file are mapped by it. */
+static PyObject *file_fileno(PyObject *object, PyObject *unused)
+{
+    (void)unused;
+    const struct atc_mapped_file *file = mapped_file(object);
+    return file == NULL ? NULL : PyLong_FromLong(atomic_load(&file->fd));
+}
+
 static int file_getbuffer(PyObject *object, Py_buffer *view, int flags)
 {
     const struct atc_mapped_file *file = mapped_file(object);
@@ -1034,6 +1048,82 @@ static int file_getbuffer(PyObject *object, Py_buffer *view, int flags)
         return -1;
     const size_t bytes = ((struct file_object *)object)->bytes;
     return PyBuffer_FillInfo(view, object, atomic_load(&file->start), (Py_ssize_t)bytes, 1, flags);
+}
+
+/* --- MappedSpace -------------------------------------------------------------------------------
+ */
+
+static int space_init(PyObject *object, PyObject *args, PyObject *kwargs)
+{
+    struct atc_file_space *space = &((struct space_object *)object)->space;
+    static char *names[] = {"bytes", NULL};
+    Py_ssize_t bytes;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "n", names, &bytes))
+        return -1;
+    if (space->start != NULL || bytes <= 0) {
+        PyErr_SetString(PyExc_ValueError, "a space is reserved once, and not without a byte");
+        return -1;
+    }
+    if (!atc_reserve_space(space, (size_t)bytes)) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    return 0;
+}
+
+static void space_dealloc(PyObject *object)
+{
+    atc_free_space(&((struct space_object *)object)->space);
+    PyTypeObject *type = Py_TYPE(object);
+    type->tp_free(object);
+    Py_DECREF(type);
+}
+
+/* The space, or NULL with an exception. */
+static struct atc_file_space *reserved_space(PyObject *object)
+{
+    struct atc_file_space *space = &((struct space_object *)object)->space;
+    if (space->start == NULL) {
+        PyErr_SetString(PyExc_ValueError, "no space is reserved");
+        return NULL;
+    }
+    return space;
+}
+
+static PyObject *space_map(PyObject *object, PyObject *args)
+{
+    struct atc_file_space *space = reserved_space(object);
+    int fd;
+    Py_ssize_t offset, bytes, at;
+    if (space == NULL || !PyArg_ParseTuple(args, "innn", &fd, &offset, &bytes, &at))
+        return NULL;
+    if (offset < 0 || bytes < 0 || at < 0) {
+        PyErr_SetString(PyExc_ValueError, "a negative number");
+        return NULL;
+    }
+    if (!atc_map_into(space, fd, (size_t)offset, (size_t)bytes, (size_t)at))
+        return PyErr_SetFromErrno(PyExc_OSError);
+    Py_RETURN_NONE;
+}
+
+static PyObject *space_changed_file(PyObject *object, PyObject *unused)
+{
+    (void)unused;
+    const struct atc_file_space *space = reserved_space(object);
+    if (space == NULL)
+        return NULL;
+    const size_t changed = atc_changed_file(space);
+    if (changed == space->n_files)
+        Py_RETURN_NONE;
+    return PyLong_FromSize_t(changed);
+}
+
+static int space_getbuffer(PyObject *object, Py_buffer *view, int flags)
+{
+    const struct atc_file_space *space = reserved_space(object);
+    if (space == NULL)
+        return -1;
+    return PyBuffer_FillInfo(view, object, space->start, (Py_ssize_t)space->bytes, 1, flags);
 }
 
 /* --- maps --------------------------------------------------------------------------------------
@@ -1278,6 +1368,7 @@ static PyType_Spec run_spec = {"atcpy.kernels._kernels.Run", sizeof(struct run_o
 static PyMethodDef file_methods[] = {
     {"has_changed", file_has_changed, METH_NOARGS,
      "Whether the file was cut short or written to since it was mapped."},
+    {"fileno", file_fileno, METH_NOARGS, "The descriptor that the mapping keeps."},
     {NULL, NULL, 0, NULL},
 };
 static PyType_Slot file_slots[] = {
@@ -1286,6 +1377,20 @@ static PyType_Slot file_slots[] = {
 };
 static PyType_Spec file_spec = {"atcpy.kernels._kernels.MappedFile", sizeof(struct file_object), 0,
                                 Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, file_slots};
+
+static PyMethodDef space_methods[] = {
+    {"map", space_map, METH_VARARGS, "Map a part of a file at an offset of the space."},
+    {"changed_file", space_changed_file, METH_NOARGS,
+     "The number of the first file that was cut short or written to since it was mapped, or None."},
+    {NULL, NULL, 0, NULL},
+};
+static PyType_Slot space_slots[] = {
+    {Py_tp_init, space_init},           {Py_tp_new, PyType_GenericNew},
+    {Py_tp_dealloc, space_dealloc},     {Py_tp_methods, space_methods},
+    {Py_bf_getbuffer, space_getbuffer}, {0, NULL},
+};
+static PyType_Spec space_spec = {"atcpy.kernels._kernels.MappedSpace", sizeof(struct space_object),
+                                 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, space_slots};
 
 static PyMethodDef functions[] = {
     {"families", list_families, METH_NOARGS, "The families' argument fields, by name."},
@@ -1362,9 +1467,10 @@ static int module_exec(PyObject *module)
     unmet_error = PyErr_NewException("atcpy.kernels._kernels.Unmet", refused_error, NULL);
     PyObject *symbolic_type = PyType_FromSpec(&symbolic_spec);
     PyObject *file_type = PyType_FromSpec(&file_spec);
+    PyObject *space_type = PyType_FromSpec(&space_spec);
     PyObject *ops = program_ops(), *readers = constant_readers();
-    if (unmet_error == NULL || symbolic_type == NULL || file_type == NULL || ops == NULL ||
-        readers == NULL)
+    if (unmet_error == NULL || symbolic_type == NULL || file_type == NULL || space_type == NULL ||
+        ops == NULL || readers == NULL)
         return -1;
     if (PyModule_AddObjectRef(module, "Refused", refused_error) < 0 ||
         PyModule_AddObjectRef(module, "Fault", fault_error) < 0 ||
@@ -1372,6 +1478,7 @@ static int module_exec(PyObject *module)
         PyModule_AddObjectRef(module, "Plan", (PyObject *)plan_type) < 0 ||
         PyModule_AddObjectRef(module, "SymbolicPlan", symbolic_type) < 0 ||
         PyModule_AddObjectRef(module, "MappedFile", file_type) < 0 ||
+        PyModule_AddObjectRef(module, "MappedSpace", space_type) < 0 ||
         PyModule_AddObjectRef(module, "PROGRAM_OPS", ops) < 0 ||
         PyModule_AddObjectRef(module, "CONSTANT_READERS", readers) < 0 ||
         PyModule_AddObjectRef(module, "Run", (PyObject *)run_type) < 0 ||
@@ -1382,6 +1489,7 @@ static int module_exec(PyObject *module)
         return -1;
     Py_DECREF(symbolic_type);
     Py_DECREF(file_type);
+    Py_DECREF(space_type);
     Py_DECREF(ops);
     Py_DECREF(readers);
     return 0;
