@@ -44,10 +44,20 @@ def atomic_write(
         _replace([_open_target(target, buffers, finish, folders)])
 
 
-def atomic_write_together(contents: Mapping[Path, Iterable[Buffer]]) -> None:
-    """`atomic_write` for files that belong together: none is replaced before all are written."""
+def atomic_write_together(
+    contents: Mapping[Path, Iterable[Buffer]], *, finish: Callable[[int], None] | None = None
+) -> None:
+    """`atomic_write` for files that belong together: none is replaced before all are written, and the last one, to
+    which `finish` belongs, is replaced last.
+    """
+    last = next(reversed([*contents]), None)
     with _Folders() as folders:
-        _replace([_open_target(target, buffers, None, folders) for target, buffers in contents.items()])
+        _replace(
+            [
+                _open_target(target, buffers, finish if target == last else None, folders)
+                for target, buffers in contents.items()
+            ]
+        )
 
 
 def require_writable(target: str | os.PathLike[str]) -> None:
@@ -164,6 +174,7 @@ def _check_target(path: Path, shown: str) -> int | None:
 
 def _replace(files: Sequence[_Replacement]) -> None:
     temporaries: list[str] = []
+    created: list[_Replacement] = []  # where there was none
     try:
         for file in files:
             temporaries.append(_temporary_name(file.name))
@@ -177,10 +188,15 @@ def _replace(files: Sequence[_Replacement]) -> None:
         for file, temporary in zip(files, temporaries, strict=True):
             with _errors_of(file.shown):
                 os.rename(temporary, file.name, src_dir_fd=file.folder, dst_dir_fd=file.folder)
+            if file.mode is None:
+                created.append(file)
     except BaseException:  # an interrupt, too, leaves nothing behind, also one between two lines
         for temporary in temporaries:
             with suppress(OSError):
                 os.unlink(temporary, dir_fd=_unfinished[temporary])
+        for file in created:
+            with suppress(OSError):
+                os.unlink(file.name, dir_fd=file.folder)
         raise
     finally:
         for temporary in temporaries:

@@ -385,3 +385,28 @@ def test_directory_that_cannot_be_is_a_usage_error(name: str, tmp_path: Path) ->
     with pytest.raises(UsageError) as caught, directory(tmp_path / name):
         pass
     assert caught.value.code == "E13004"
+
+
+def test_of_files_that_belong_together_the_last_is_finished_and_renamed_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "old").write_bytes(OLD)
+    renamed: list[str] = []
+    rename = os.rename
+
+    def note(source: str, target: str, **folders: int) -> None:
+        if target == "last" and "refused" in renamed:
+            raise OSError(errno.EIO, "disk")
+        renamed.append(target)
+        rename(source, target, **folders)
+
+    monkeypatch.setattr(os, "rename", note)
+    contents = {tmp_path / name: [b"new"] for name in ("first", "old", "last")}
+    atomic_write_together(contents, finish=lambda fd: os.pwrite(fd, b"N", 0) and None)
+    assert renamed == ["first", "old", "last"]
+    assert files(tmp_path) == {"first": b"new", "old": b"new", "last": b"New"}
+    renamed.append("refused")
+    (tmp_path / "first").unlink()
+    with pytest.raises(ResourceLimit):
+        atomic_write_together({path: [b"other"] for path in contents})
+    assert files(tmp_path) == {"old": b"other", "last": b"New"}  # what was not there is not there again
