@@ -48,6 +48,14 @@ class ImplMode(Enum):
     HIGH_PRECISION = "high_precision"
 
 
+class ExternalWeight(Enum):
+    """Where constants are, by ATC's numbers: in the package, in a file each beside it, or in one file beside it."""
+
+    INSIDE = "0"
+    FILES = "1"
+    COMBINED = "2"
+
+
 class Framework(Enum):
     """What a model is of, by ATC's numbers."""
 
@@ -308,6 +316,7 @@ class ConvertOptions:
     skipped_passes: tuple[str, ...] = ()
     custom_ops: tuple[OpsModule, ...] = ()
     sign: Path | None = None
+    external_weight: ExternalWeight = ExternalWeight.INSIDE
     verify_ir: bool = False
     threads: int | None = None
     atc_cmdline: str = "atcpy convert"
@@ -982,6 +991,16 @@ def read_framework(option: str, value: object) -> Framework:
     return framework
 
 
+_EXTERNAL_WEIGHTS = {how.value: how for how in ExternalWeight}
+
+
+def read_external_weight(option: str, value: object) -> ExternalWeight:
+    """0, 1 or 2, as text or as a number."""
+    text = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+    how: ExternalWeight = read_choice(option, text, _EXTERNAL_WEIGHTS)
+    return how
+
+
 _STAGES = {stage.value: stage for stage in Stage}
 
 
@@ -1114,6 +1133,12 @@ _TABLE = (
     Option("enable_graph_kernel", read_bool, None, "fuse elementwise ops into graph kernels; on from O2"),
     Option("disable_reuse_memory", read_zero_or_one, False, "1: no activation shares memory", lambda v: str(int(v))),
     Option("enable_single_stream", read_bool, False, "no branches beside each other"),
+    Option(
+        "external_weight",
+        read_external_weight,
+        ExternalWeight.INSIDE,
+        "1: weights in files of their own, in the folder weight beside the package; 2: all in one file there",
+    ),
     Option("max_const", read_size, 16 * MIB, "largest constant that folding may make, as 1M"),
     Option("max_growth", number(read_float, 0, 1000), 1.1, "how far folding may let the weights grow"),
     Option(
@@ -1275,6 +1300,7 @@ def _sorted_into_records(read: Mapping[str, Any], recorded: Mapping[str, str]) -
         skipped_passes=tuple(value["skip_pass"]),
         custom_ops=value["custom_ops"],
         sign=value["sign"],
+        external_weight=value["external_weight"],
         verify_ir=value["debug"],
         threads=value["threads"],
         atc_cmdline=atc_cmdline(read, recorded),

@@ -27,7 +27,7 @@ PARTS = frozenset(
         *("ops", "options", "runtime", "sizes", "threads"),
     }
 )
-LEFT_OUT = frozenset({"atcpy/om/writer.py"})
+LEFT_OUT = frozenset({"atcpy/om/writer.py", "atcpy/om/weight_placement.py"})
 DEPENDENCIES = frozenset({"ml_dtypes", "numpy", "protobuf", "xxhash"})
 _FILE = 0o100644 << 16  # an ordinary file that all may read
 _SUMMARY = "Run packages of atcpy: the runtime without the compiler"

@@ -75,6 +75,7 @@ def test_a_block_that_names_a_file_quotes_it() -> None:
             DOCS / name
             for name in (
                 "concurrency.md",
+                "big-models.md",
                 "conformance.md",
                 "custom-ops.md",
                 "dynamic-shapes.md",

@@ -12,15 +12,15 @@ from atcpy.cli.invocation import NEEDS_QUOTES, Invocation, require_with
 from atcpy.cli.outcome import Outcome
 from atcpy.cli.verify import compare_with_model, verdict_lines
 from atcpy.errors import UsageError, Where
-from atcpy.options import OPTIONS, ConvertOptions, convert_options
+from atcpy.options import OPTIONS, ConvertOptions, ExternalWeight, convert_options
 
 TABLE = (
     "soc", "framework", "custom_ops", "input_shape", "dynamic_batch_size", "dynamic_image_size", "dynamic_dims",
     "out_nodes", "input_format", "signature", "tag_set",
     "zipmap", "static", "fold_default_inputs", "oo_level", "skip_pass", "fusion_switch_file",
     "optimization_switch", "pass_limit", "op_select_implmode", "enable_graph_kernel", "disable_reuse_memory",
-    "enable_single_stream", "iterations_per_loop", "state", "stepped", "max_const", "max_growth", "allreduce_split",
-    "allreduce_split_size",
+    "enable_single_stream", "external_weight", "iterations_per_loop", "state", "stepped", "max_const", "max_growth",
+    "allreduce_split", "allreduce_split_size",
     "allreduce_split_index", "allreduce_split_threshold", "allreduce_cost", "sign",
     "dump_graph", "dump_stages", "dump_passes", "export_compile_stat",
 )  # fmt: skip
@@ -54,6 +54,10 @@ def convert(
 
         load_npz(input_data)  # report a bad file before anything is compiled
     parsed = read_options(run, options)
+    if verify and parsed.external_weight is ExternalWeight.COMBINED:
+        # The file that belongs to a package that is there would be replaced before the verdict.
+        hint = "--external_weight=1, whose files are named by what is in them"
+        raise UsageError("E10047", "--verify and --external_weight=2 cannot be used together", hint=hint)
     target = package_path(model, output)
     if not overwrite and target.exists():
         raise UsageError("E13004", f"{target} exists", where=Where(file=str(target)), hint="drop --no-overwrite")

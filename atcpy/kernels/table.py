@@ -6,7 +6,7 @@ The C side is the one truth: families, their argument fields and the rows come f
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import accumulate
@@ -169,11 +169,11 @@ def _number_of_op(family: str, op: str) -> int:
     return _FIRST_OP[family] + choices.index(op)
 
 
-def pack_compiled_task(task: Task, weight_offsets: Mapping[int, int] | None = None) -> bytes:
-    """The record of a task of a compiled model. Constants lie at their planned offsets, or where `weight_offsets`
-    has put those.
+def pack_compiled_task(task: Task, moved: Callable[[int], int] | None = None) -> bytes:
+    """The record of a task of a compiled model. Constants lie at their planned offsets, or where `moved` says
+    that these are.
     """
-    src = task.src if weight_offsets is None else [_moved(slot, weight_offsets) for slot in task.src]
+    src = task.src if moved is None else [_move(slot, moved) for slot in task.src]
     return pack_task(
         task.kernel,
         src,
@@ -186,10 +186,10 @@ def pack_compiled_task(task: Task, weight_offsets: Mapping[int, int] | None = No
     )
 
 
-def _moved(slot: Slot | None, weight_offsets: Mapping[int, int]) -> Slot | None:
+def _move(slot: Slot | None, moved: Callable[[int], int]) -> Slot | None:
     if slot is None or slot.region is not Region.WEIGHTS:
         return slot
-    return replace(slot, offset=weight_offsets[slot.offset])
+    return replace(slot, offset=moved(slot.offset))
 
 
 def pack_task(

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 import xxhash
 
 from atcpy.errors import CODES, PackageCorrupt, Where, raise_os_error
-from atcpy.files import NotOrdinaryError, note_mapped_file, open_file
+from atcpy.files import MappedFile, NotOrdinaryError, note_mapped_file, open_file
 from atcpy.kernels import _kernels
 
 if TYPE_CHECKING:
@@ -97,13 +97,17 @@ class Container:
     extents: tuple[Extent, ...]
     buffer: memoryview
     file: PackageFile | None = None  # that is mapped
+    path: str | None = None  # if it was in a file
+    space: MappedFile | None = None  # files with its weights that are mapped: `weight_files.py`
 
     def check_unchanged(self) -> None:
-        """Refuse a package whose file was changed or cut short since it was opened: what was read of it is worth
+        """Refuse a package whose files were changed or cut short since it was opened: what was read of it is worth
         nothing.
         """
         if self.file is not None:
             self.file.check_unchanged()
+        if self.space is not None:
+            self.space.check_unchanged()
 
     def extent(self, partition: Partition) -> Extent:
         """Where `partition` lies in the file."""
@@ -329,7 +333,7 @@ def open_container(
         raise _no_package(source, "it is not a regular file") from None
     except OSError as error:
         raise_os_error(error, source)
-    return parse(buffer, source=source, verify=verify, signers=signers, file=mapped)
+    return parse(buffer, source=source, verify=verify, signers=signers, file=mapped, path=source)
 
 
 class PackageFile(_kernels.MappedFile):
@@ -354,15 +358,16 @@ def parse(
     verify: Verify = Verify.FULL,
     signers: Sequence[PublicKey] = (),
     file: PackageFile | None = None,
+    path: str | None = None,
 ) -> Container:
     """Check header, table, checksum and, for `signers`, the signature of `package`; failures are `PackageCorrupt`.
-    `file`: where the bytes are mapped.
+    `file`: where the bytes are mapped; `path`: that of the file that they are from.
     """
     buffer = memoryview(package).toreadonly().cast("B")
     _check_size_and_magic(buffer, source)
     name, platform_version, dynamic = _check_header(buffer, source)
     extents = _check_table(buffer, source)
-    container = Container(source, name, platform_version, dynamic, extents, buffer, file)
+    container = Container(source, name, platform_version, dynamic, extents, buffer, file, path)
     _check_checksum(container, verify)
     if signers:
         container.check_signer(signers)

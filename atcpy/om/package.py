@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from atcpy.ir import Gear, PlannedCluster
     from atcpy.om.ports import OpenPort
     from atcpy.om.signature import PublicKey
+    from atcpy.om.weight_files import WeightFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,7 @@ class Package:
     """All that running needs; weights are not copied unless they must not change."""
 
     container: Container
-    weights: memoryview  # the WEIGHTS_DATA partition
+    weights: memoryview  # the WEIGHTS_DATA partition, and behind it the files with weights
     version: str
     inputs: tuple[TensorInfo, ...]
     outputs: tuple[TensorInfo, ...]
@@ -49,6 +50,20 @@ class Package:
     gears: tuple[Gear, ...] = ()  # `tasks` are those of all gears, one after the other
     open_inputs: tuple[OpenPort, ...] = ()  # `inputs` where dims vary
     open_outputs: tuple[OpenPort, ...] = ()
+    weight_files: Mapping[WeightFile, int] = field(default_factory=dict)  # where each begins in `weights`
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of WEIGHTS_DATA and of the files with weights."""
+        return self.container.extent(Partition.WEIGHTS_DATA).size + sum(file.nbytes for file in self.weight_files)
+
+    def check_sha256(self) -> None:
+        """Refuse a package whose recorded SHA-256, or that of a file with its weights, is not that of the bytes."""
+        self.container.check_sha256()
+        if self.weight_files:
+            from atcpy.om.weight_files import check_sha256
+
+            check_sha256(self.container, self.weight_files, self.weights)
 
     def tasks_of(self, gear: int) -> tuple[TaskRecord, ...]:
         """The tasks of a gear."""
@@ -64,17 +79,19 @@ def read_package(
     signers: Sequence[PublicKey] = (),
 ) -> Package:
     """Open a package for running. If there are `signers`, nothing in it is parsed before its signature is checked."""
-    return _package(container.open_container(path, mmap=mmap, verify=verify, signers=signers))
+    opened = container.open_container(path, mmap=mmap, verify=verify, signers=signers)
+    return _package(opened, verify, is_signed=bool(signers))
 
 
 def parse_package(
     package: bytes, *, source: str = "package", verify: Verify = Verify.FULL, signers: Sequence[PublicKey] = ()
 ) -> Package:
     """`read_package` for bytes in memory."""
-    return _package(container.parse(package, source=source, verify=verify, signers=signers))
+    opened = container.parse(package, source=source, verify=verify, signers=signers)
+    return _package(opened, verify, is_signed=bool(signers))
 
 
-def _package(opened: Container) -> Package:
+def _package(opened: Container, verify: Verify, *, is_signed: bool) -> Package:
     at = opened.extent(Partition.MODEL_INOUT_INFO)
     payload = opened.partition(Partition.MODEL_INOUT_INFO)
     model = inout.decode(payload, source=opened.source, offset=at.offset)
@@ -122,9 +139,13 @@ def _package(opened: Container) -> Package:
         raise malformed(opened, Partition.TASK_INFO, f"the keys of its maps are malformed: {error}") from None
     custom = filter(None, info.attr.get("atcpy_custom_ops", "").split(","))
     planned_tasks = [task for records, _ in programs for task in records]
+    files: Mapping[WeightFile, int] = {}
+    weights = opened.partition(Partition.WEIGHTS_DATA)
+    if (text := info.attr.get("atcpy_weight_files")) is not None:
+        opened, weights, files = _open_files(opened, text, verify, is_signed=is_signed)
     return Package(
         opened,
-        _weights(opened, [*tasks, *planned_tasks]),
+        _unchangeable(opened, weights, [*tasks, *planned_tasks]),
         info.version,
         inputs,
         outputs,
@@ -140,14 +161,28 @@ def _package(opened: Container) -> Package:
         gears,
         open_inputs,
         open_outputs,
+        files,
     )
 
 
-def _weights(opened: Container, tasks: Sequence[TaskRecord]) -> memoryview:
+def _open_files(
+    opened: Container, text: str, verify: Verify, *, is_signed: bool
+) -> tuple[Container, memoryview, Mapping[WeightFile, int]]:
+    """All constants of a package that has some in files beside it. Most have none, and do without what reads them."""
+    from atcpy.om.weight_files import decode, open_weights
+
+    try:
+        files = decode(text)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise malformed(opened, Partition.TASK_INFO, f"the list of its weight files is malformed: {error}") from None
+    opened, weights, offsets = open_weights(opened, files, verify=verify, is_signed=is_signed)
+    return opened, weights, dict(zip(files, offsets, strict=True))
+
+
+def _unchangeable(opened: Container, weights: memoryview, tasks: Sequence[TaskRecord]) -> memoryview:
     """The constants. Kernels that follow indices in them, which their checkers have proved, would follow those that
     somebody writes to the file later: such constants are copied.
     """
-    weights = opened.partition(Partition.WEIGHTS_DATA)
     if opened.file is None or not any(record_family(task.record) in _kernels.CONSTANT_READERS for task in tasks):
         return weights
     return memoryview(bytes(weights))

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from google.protobuf.message import DecodeError
+
 from atcpy.ir import (
     Decisions,
     Engine,
@@ -32,6 +34,7 @@ from atcpy.om.package import Package, malformed, parse_message
 from atcpy.om.package import parse_package as parse_package
 from atcpy.om.package import read_package as read_package
 from atcpy.om.schema.ge_ir_pb2 import AttrDef, GraphDef, ModelDef, OpDef, TensorDef, TensorDescriptor
+from atcpy.om.weight_files import FILE_CONSTANT
 
 MAX_NESTING = 64
 
@@ -71,6 +74,7 @@ class _Model:
         self._bodies = {graph.name: graph for graph in definition.graph[1:]}
         self._names = Names()
         self._descs: dict[bytes, TensorDesc] = {}
+        self._files = {file.location: at for file, at in package.weight_files.items()}
 
     def read(self) -> PackagedModel:
         if not self._definition.graph:
@@ -170,6 +174,8 @@ class _Model:
             if node.op_type == "Const" and name == "value":
                 node.attrs[name] = self._constant(attr.t)
                 continue
+            if op.type == FILE_CONSTANT and name in _OF_FILES:
+                continue
             value = attrs.get_attr(attr)
             if name in tensors:
                 value = _each(value, attrs.text_to_tensor)
@@ -178,6 +184,10 @@ class _Model:
             elif name in graphs:
                 value = _each(value, lambda text: self._body(text, depth))
             node.attrs[name] = value
+        if op.type == FILE_CONSTANT:
+            if node.op_type != "Const":
+                raise ValueError(f"{node.name} is a {node.op_type} in a file")
+            node.attrs["value"] = self._file_constant(op)
         if node.op_type == "Const":
             value = node.attrs.get("value")
             if len(node.outputs) != 1 or not isinstance(value, Tensor):
@@ -194,13 +204,27 @@ class _Model:
         desc = descs.proto_to_desc(stored.desc)
         if stored.data or stored.desc.weight_size == 0:
             return weights.bytes_to_tensor(memoryview(stored.data), desc)
+        return self._weight(desc, stored.desc.data_offset, stored.desc.weight_size)
+
+    def _file_constant(self, op: OpDef) -> Tensor:
+        stored = TensorDescriptor()
+        try:
+            stored.ParseFromString(bytes.fromhex(op.attr["_atcpy_value_desc"].s.decode()))
+        except DecodeError as error:
+            raise ValueError(f"the type of constant {op.name} is none: {error}") from None
+        location, offset = op.attr["location"].s.decode(errors="surrogateescape"), op.attr["offset"].i
+        if offset < 0:
+            raise ValueError(f"a constant at {offset} of {location}")
+        return self._weight(descs.proto_to_desc(stored), self._files[location] + offset, op.attr["length"].i)
+
+    def _weight(self, desc: TensorDesc, first: int, size: int) -> Tensor:
         blob = self._package.weights
-        first, size = stored.desc.data_offset, stored.desc.weight_size
         if first < 0 or first > len(blob) or not 0 < size <= len(blob) - first:
             raise ValueError(f"a constant of {size} bytes at {first} is outside the weights")
         return weights.bytes_to_tensor(blob[first : first + size], desc)
 
 
+_OF_FILES = frozenset({"location", "offset", "length", "_atcpy_value_desc"})  # attributes of a FileConstant
 # Attributes that say something about a node beside what the op's definition asks for.
 _NOTES = frozenset(
     {

@@ -1,6 +1,6 @@
 """WEIGHTS_DATA: the bytes of constants in the format of their descs, one after the other at planned offsets."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -23,8 +23,15 @@ def partition_bytes(weights: Iterable[Weight]) -> int:
     return -(-(max(end, GE_ALIGN) + _GE_TAIL) // GE_ALIGN) * GE_ALIGN
 
 
-def partition_buffers(weights: Iterable[Weight]) -> Iterator[memoryview]:
-    """The partition in pieces, each packed when it is asked for: a model's weights are never in memory twice."""
+def partition_buffers(weights: Sequence[Weight]) -> Iterator[memoryview]:
+    """The partition in pieces."""
+    return packed_buffers(weights, partition_bytes(weights))
+
+
+def packed_buffers(weights: Iterable[Weight], size: int) -> Iterator[memoryview]:
+    """`size` bytes with constants in pieces, each packed when it is asked for: a model's weights are never in memory
+    twice.
+    """
     ordered = sorted(weights, key=lambda weight: (weight.offset, weight.nbytes))
     at = 0
     for weight in ordered:
@@ -38,7 +45,7 @@ def partition_buffers(weights: Iterable[Weight]) -> Iterator[memoryview]:
             raise InternalError(f"weight {weight.name} has {packed.nbytes} bytes, {weight.nbytes} are planned")
         yield packed
         at = weight.offset + weight.nbytes
-    yield memoryview(bytes(partition_bytes(ordered) - at))
+    yield memoryview(bytes(size - at))
 
 
 def tensor_to_bytes(tensor: Tensor, desc: TensorDesc) -> memoryview:

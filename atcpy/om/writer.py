@@ -9,9 +9,11 @@ import os
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 
 from onnx import TypeProto
 
+from atcpy.errors import InternalError, UsageError, Where
 from atcpy.ir import (
     CompiledModel,
     DType,
@@ -19,6 +21,7 @@ from atcpy.ir import (
     Graph,
     Node,
     Port,
+    Slot,
     Task,
     Tensor,
     TensorDesc,
@@ -28,18 +31,23 @@ from atcpy.ir import (
     plans_of,
 )
 from atcpy.ir.gears import branches, one_gear
+from atcpy.ir.region import Region
 from atcpy.kernels.record import STREAM_ACTIVE
 from atcpy.kernels.table import pack_compiled_task
 from atcpy.om import attrs, clusters, container, descs, inout, numbers, weights
-from atcpy.om.atomic import Buffer, atomic_write
+from atcpy.om.atomic import Buffer, atomic_write, atomic_write_together, directory
 from atcpy.om.container import SIGNATURE_BYTES, Partition, Sign, reseal, seal_file
 from atcpy.om.gears import gear_info, gears_text
 from atcpy.om.ports import ports_text
 from atcpy.om.schema.ge_ir_pb2 import GraphDef, ModelDef, OpDef, TensorDescriptor
 from atcpy.om.schema.task_pb2 import ModelTaskDef
+from atcpy.om.weight_files import FILE_CONSTANT, FOLDER, SPACE_ALIGN, WeightFile
+from atcpy.om.weight_files import encode as encode_files
+from atcpy.om.weight_placement import Placement, place
 from atcpy.ops import find_opdef
 from atcpy.ops.collectives import WORLD
 from atcpy.ops.custom import custom_ops_in
+from atcpy.options import ExternalWeight
 
 __all__ = ["reseal", "to_bytes", "write"]
 
@@ -63,24 +71,40 @@ def write(
     *,
     sign: Sign | None = None,
     check: Callable[[], None] = lambda: None,
-) -> None:
+    external: ExternalWeight = ExternalWeight.INSIDE,
+) -> tuple[WeightFile, ...]:
     """Make `path` hold the package; weights are packed one by one while they are written. What `check` raises when all
     is written leaves `path` as it is.
+
+    Returns the files beside it that hold `external` weights.
     """
 
     def finish(descriptor: int) -> None:
         check()
         seal_file(descriptor, sign)
 
-    atomic_write(path, _buffers(compiled, is_signed=sign is not None), finish=finish)
+    target = Path(os.path.realpath(path))
+    placement = place(compiled, external, target.stem)
+    package = _buffers(compiled, placement, is_signed=sign is not None)
+    if not placement.files:
+        atomic_write(path, package, finish=finish)
+        return ()
+    folder = target.parent / FOLDER
+    if folder.is_symlink():  # which the loader does not follow
+        raise UsageError("E13004", f"{folder} is a link", where=Where(file=str(folder)), hint="make it a folder")
+    with directory(folder):
+        contents = {folder / content.file.name: content.buffers() for content in placement.files}
+        atomic_write_together({**contents, Path(path): package}, finish=finish)
+    return tuple(content.file for content in placement.files)
 
 
 def to_bytes(compiled: CompiledModel, *, sign: Sign | None = None) -> bytes:
-    """The package in memory."""
-    return reseal(b"".join(_buffers(compiled, is_signed=sign is not None)), sign)
+    """The package in memory, with its weights."""
+    placement = place(compiled, ExternalWeight.INSIDE, "")
+    return reseal(b"".join(_buffers(compiled, placement, is_signed=sign is not None)), sign)
 
 
-def _buffers(compiled: CompiledModel, *, is_signed: bool) -> Iterator[Buffer]:
+def _buffers(compiled: CompiledModel, placement: Placement, *, is_signed: bool) -> Iterator[Buffer]:
     """The file in order, its checksum and its signature still zero."""
     parts = {
         Partition.MODEL_INOUT_INFO: inout.encode(
@@ -91,15 +115,15 @@ def _buffers(compiled: CompiledModel, *, is_signed: bool) -> Iterator[Buffer]:
             [_port_info(port) for port in compiled.outputs],
             gear_info(compiled),
         ),
-        Partition.TASK_INFO: _task_info(compiled),
+        Partition.TASK_INFO: _task_info(compiled, placement),
     }
     if is_signed:
         parts[Partition.SIGNATURE] = bytes(SIGNATURE_BYTES)
     sizes = {p: len(payload) for p, payload in parts.items()}
-    sizes[Partition.WEIGHTS_DATA] = weights.partition_bytes(compiled.weights)
-    model = _model_def(compiled, sizes).SerializeToString(deterministic=True)
+    sizes[Partition.WEIGHTS_DATA] = weights.partition_bytes(placement.inside)
+    model = _model_def(compiled, placement, sizes).SerializeToString(deterministic=True)
     sizes[Partition.MODEL_DEF] = len(model)
-    model += _padding(-container.weights_offset(sizes))
+    model += _padding(-container.weights_offset(sizes), SPACE_ALIGN if placement.files else container.WEIGHTS_ALIGN)
     parts[Partition.MODEL_DEF] = model
     sizes[Partition.MODEL_DEF] = len(model)
     head, order = container.frame(
@@ -111,18 +135,23 @@ def _buffers(compiled: CompiledModel, *, is_signed: bool) -> Iterator[Buffer]:
     yield head
     for partition in order:
         if partition is Partition.WEIGHTS_DATA:
-            yield from weights.partition_buffers(compiled.weights)
+            yield from weights.partition_buffers(placement.inside)
         else:
             yield parts[partition]
 
 
-def _padding(missing: int) -> bytes:
+def _padding(missing: int, alignment: int = container.WEIGHTS_ALIGN) -> bytes:
     """One more entry of ModelDef's attribute map, so long that WEIGHTS_DATA begins where it must."""
     pad = ModelDef()
     pad.attr["_atcpy_pad"].s = b""
-    missing = (missing - len(pad.SerializeToString())) % container.WEIGHTS_ALIGN
-    pad.attr["_atcpy_pad"].s = b" " * missing
-    return pad.SerializeToString()
+    first = (missing - len(pad.SerializeToString())) % alignment
+    # The numbers that say how long it is take more bytes where it is longer, so that some lengths cannot be.
+    for spaces in (first + more - less for more in (0, alignment) for less in range(min(first + more + 1, 8))):
+        pad.attr["_atcpy_pad"].s = b" " * spaces
+        entry = pad.SerializeToString()
+        if (len(entry) - missing) % alignment == 0:
+            return entry
+    raise InternalError(f"no padding of {missing} bytes")
 
 
 def _platform(compiled: CompiledModel) -> str:
@@ -142,13 +171,13 @@ def _port_info(port: Port, ranges: tuple[tuple[int, int], ...] = ()) -> inout.Te
     return inout.TensorInfo(port.name, nbytes, form, numbers.GE_DTYPE[port.desc.dtype], dims, dims, ranges)
 
 
-def _task_info(compiled: CompiledModel) -> bytes:
+def _task_info(compiled: CompiledModel, placement: Placement) -> bytes:
     info = ModelTaskDef(
         version=compiled.version,
         memory_size=compiled.memory.arena_bytes,
         stream_num=_stream_count(compiled),
         event_num=_event_count(compiled),
-        weight_size=weights.partition_bytes(compiled.weights),
+        weight_size=weights.partition_bytes(placement.inside),
     )
     info.attr["atcpy_format"] = str(container.FORMAT_VERSION)
     if compiled.has_unknown_shapes:
@@ -163,19 +192,23 @@ def _task_info(compiled: CompiledModel) -> bytes:
         info.attr["atcpy_map_keys"] = _json(keys)
     if custom := custom_ops_in(one_gear(compiled.graph)):
         info.attr["atcpy_custom_ops"] = ",".join(custom)
+    moved = None
+    if placement.files:
+        info.attr["atcpy_weight_files"] = encode_files(content.file for content in placement.files)
+        moved = placement.moved
     for task in compiled.tasks:
-        _add_task(info, task)
+        _add_task(info, task, moved)
     if compiled.clusters:
         info.attr["atcpy_clusters"] = _json(clusters.encode(compiled.clusters))
     for plan in plans_of(compiled.clusters):
         for task in plan.tasks:
-            _add_task(info, task)
+            _add_task(info, task, moved)
         info.task.add(id=len(info.task), private_def=plan.program)
     return info.SerializeToString(deterministic=True)
 
 
-def _add_task(info: ModelTaskDef, task: Task) -> None:
-    record = pack_compiled_task(task)
+def _add_task(info: ModelTaskDef, task: Task, moved: Callable[[int], int] | None) -> None:
+    record = pack_compiled_task(task, moved)
     definition = info.task.add(id=len(info.task), stream_id=task.stream)
     if task.engine is Engine.HCCL:
         definition.type = _HCCL_TASK
@@ -203,10 +236,10 @@ def _event_count(compiled: CompiledModel) -> int:
 # ---- the model
 
 
-def _model_def(compiled: CompiledModel, sizes: Mapping[Partition, int]) -> ModelDef:
+def _model_def(compiled: CompiledModel, placement: Placement, sizes: Mapping[Partition, int]) -> ModelDef:
     graph = compiled.graph
     model = ModelDef(name=graph.name, version=container.OM_IR_VERSION, custom_version=_platform(compiled))
-    _write_graphs(model, graph, _GraphWriter(graph, compiled.weights, compiled.tasks))
+    _write_graphs(model, graph, _GraphWriter(graph, compiled.weights, compiled.tasks, placement))
     groups = {node.str_attr("group", WORLD) for node in graph.nodes if node.engine is Engine.HCCL}
     values: dict[str, object] = {
         "atc_cmdline": compiled.cmdline,
@@ -292,9 +325,16 @@ class _GraphWriter:
     """Writes graphs as `GraphDef`s; types and weights are looked up once."""
 
     def __init__(
-        self, root: Graph, weights: Sequence[Weight] = (), tasks: Sequence[Task] = (), *, has_data: bool = True
+        self,
+        root: Graph,
+        weights: Sequence[Weight] = (),
+        tasks: Sequence[Task] = (),
+        placement: Placement | None = None,
+        *,
+        has_data: bool = True,
     ) -> None:
         """`has_data`: constants that are no `weights` hold their data."""
+        self._placement = Placement(()) if placement is None else placement
         self._weights = {weight.name: weight for weight in weights}
         self._has_data = has_data
         self._tasks: dict[str, list[Task]] = defaultdict(list)
@@ -306,7 +346,7 @@ class _GraphWriter:
     def write(self, graph: Graph, definition: GraphDef, graphs: list[Graph]) -> None:
         """Fill `definition`; the graphs in attributes of nodes are appended to `graphs`, the model's list."""
         for node in graph.nodes:
-            op = definition.op.add(name=node.name, id=len(definition.op), type=_ge_type(node))
+            op = definition.op.add(name=node.name, id=len(definition.op), type=self._type_of(node))
             self._write_operands(node, op)
             self._write_attrs(node, op, graphs)
             self._write_tasks(node, op)
@@ -316,6 +356,13 @@ class _GraphWriter:
                 definition.input.append(f"{node.name}:0")
             elif node.op_type == "NetOutput":
                 definition.output.extend(op.input)
+
+    def _type_of(self, node: Node) -> str:
+        if node.op_type == "Const" and self._placement.in_files:
+            weight = self._weights.get(node.output.name)
+            if weight is not None and weight.offset in self._placement.in_files and weight.nbytes:
+                return FILE_CONSTANT
+        return _ge_type(node)
 
     def _add_desc(self, target: TensorDescriptor, value: Value) -> None:
         if value.desc.dtype is DType.STRING and value.tensor is not None:
@@ -390,8 +437,18 @@ class _GraphWriter:
             op.attr["_lxfusion_op_kernel_lib_name"].s = KERNEL_LIB[node.engine].encode()
 
     def _write_constant(self, value: Value, tensor: Tensor, op: OpDef) -> None:
-        stored = op.attr["value"].t
         weight = self._weights.get(value.name)
+        if op.type == FILE_CONSTANT and weight is not None:
+            file, offset = self._placement.in_files[weight.offset]
+            op.attr["location"].s = file.location.encode(errors="surrogateescape")
+            op.attr["offset"].i = offset
+            op.attr["length"].i = weight.nbytes
+            # Not `value`: Netron shows that a tensor without bytes lacks them.
+            op.attr["_atcpy_value_desc"].s = (
+                self._cached(weight.desc).SerializeToString(deterministic=True).hex().encode()
+            )
+            return
+        stored = op.attr["value"].t
         if weight is None:  # read by nobody at run time: shapes, axes and the like
             self._add_desc(stored.desc, value)
             if self._has_data:
@@ -400,7 +457,7 @@ class _GraphWriter:
         else:
             stored.desc.CopyFrom(self._cached(weight.desc))
             stored.desc.name = value.name
-            stored.desc.data_offset = weight.offset
+            stored.desc.data_offset = self._placement.moved(weight.offset)
             stored.desc.weight_size = weight.nbytes
 
     def _write_tasks(self, node: Node, op: OpDef) -> None:
@@ -411,9 +468,14 @@ class _GraphWriter:
             return
         op.stream_id = tasks[0].stream
         if len(tasks[0].src) == node.input_count:
-            op.input_i.extend(0 if slot is None else slot.offset for slot in tasks[0].src)
+            op.input_i.extend(map(self._offset_of, tasks[0].src))
         if len(tasks[-1].dst) == len(node.outputs):
             op.output_i.extend(slot.offset for slot in tasks[-1].dst)
+
+    def _offset_of(self, slot: Slot | None) -> int:
+        if slot is None:
+            return 0
+        return self._placement.moved(slot.offset) if slot.region is Region.WEIGHTS else slot.offset
 
 
 def _enlist(graph: Graph, op: OpDef, graphs: list[Graph]) -> str:

@@ -36,8 +36,8 @@ from atcpy.report.arena_text import arena_lines, arena_record
 from atcpy.report.columns import table
 from atcpy.report.memory_plan import ArenaPlan
 from atcpy.report.record import to_json
-from atcpy.report.units import count_of, counts, largest_arena, planned, shape, size, states, streams
-from atcpy.stages.report import Memory, Precision, count_engines, count_host_ops, count_streams
+from atcpy.report.units import count_of, counts, largest_arena, planned, shape, size, states, streams, weight_files
+from atcpy.stages.report import Memory, Precision, count_engines, count_files, count_host_ops, count_streams
 
 TABLES = ("io", "nodes", "tasks", "plans", "weights", "passes", "precision", "memory", "provenance")
 _FULL_CACHES = "all rows of the caches are in use"  # the one condition that plans have
@@ -57,7 +57,7 @@ class PackageView:
         self.shapes: Shapes | None = None  # of the inputs whose dims are open, for which the memory plan is shown
         self.package: Package = read_package(path, verify=Verify.FULL, signers=signers)
         self.signature_checked = bool(signers)
-        self.package.container.check_sha256()
+        self.package.check_sha256()
         self.model: PackagedModel = read_model(self.package)
         graphs = branches(self.model.graph)
         if gear and gear >= len(graphs):
@@ -111,10 +111,11 @@ class PackageView:
             "precision": to_json(Precision()),
             "memory": self._memory(),
             "gears": [gear.text for gear in self.package.gears],
+            "weight_files": to_json(count_files(self.package.weight_files)),
         }
 
     def _memory(self) -> Record:
-        weights, plan = len(self.package.weights), self.model.memory
+        weights, plan = self.package.weight_bytes, self.model.memory
         if self.package.has_unknown_shapes:
             programs = (plan.program for plan in plans_of(self.package.clusters))
             memory = Memory(self._decode(lambda: largest_arena_bytes(programs)), None, None, weights, None)
@@ -304,7 +305,7 @@ class PackageView:
             f"Original Atc command line: {model.cmdline}",
             f"system   info: atc_version[{model.version}], soc_version[{model.soc}], "
             f"framework_type[{model.source.framework}].",
-            f"resource info: memory_size[{self.package.arena_bytes} B], weight_size[{len(self.package.weights)} B], "
+            f"resource info: memory_size[{self.package.arena_bytes} B], weight_size[{self.package.weight_bytes} B], "
             f"stream_num[{self.package.stream_count}], event_num[{self.package.event_count}].",
             f"om       info: modeldef_size[{parts[Partition.MODEL_DEF]} B], "
             f"weight_data_size[{parts[Partition.WEIGHTS_DATA]} B], tbe_kernels_size[0 B], "
@@ -411,6 +412,8 @@ def summary_lines(summary: Record) -> Iterator[str]:
         yield f"  allreduce  {allreduce_line(summary['allreduce'])}"
     if summary["streams"]["sections"]:
         yield f"  streams    {streams(**summary['streams'])}"
+    if (files := summary["weight_files"])["count"]:
+        yield f"  weights    {weight_files(**files)}"
     memory = summary["memory"]
     arena = largest_arena(memory["arena"]) if summary["unknown_shapes"] else f"arena {size(memory['arena'])}"
     yield f"  memory     {arena} · weights {size(memory['weights'])}"

@@ -20,6 +20,7 @@ from atcpy.report.units import (
     size,
     states,
     streams,
+    weight_files,
 )
 from atcpy.stages.report import ConvertReport, Memory, PortInfo, Precision
 
@@ -76,6 +77,8 @@ def _lines(report: ConvertReport, model: str, seconds: float, soc_is_default: bo
     if not report.unknown_shapes:
         yield f"  arena      {_arena(report.memory)}"
         yield from _gap(report.memory)
+    if report.weight_files.count:
+        yield f"  weights    {weight_files(report.weight_files.count, report.weight_files.bytes)}"
     yield f"  passes     {_passes(report.passes)}   (all: atcpy inspect --passes)"
     yield f"  transdata  {report.transdata.inserted} inserted · {report.transdata.cancelled} cancelled"
     yield f"  stages     {' · '.join(f'{s.name} {duration(s.seconds)}' for s in report.stages)}"

@@ -80,3 +80,8 @@ def count_of(count: int, noun: str, nouns: str = "") -> str:
 def streams(sections: int, streams: int) -> str:
     """Branches that may run beside each other: `4 in 2 sections`."""
     return f"at most {streams} beside each other, in {count_of(sections, 'section')}"
+
+
+def weight_files(count: int, bytes: int) -> str:
+    """What stands beside a package."""
+    return f"{size(bytes)} in {count_of(count, 'file')} of the folder weight, beside the package"

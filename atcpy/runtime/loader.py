@@ -132,7 +132,9 @@ def bind_compiled(compiled: CompiledModel, store: WeightStore, *, workers: Worke
 
     nodes = tuple(compiled.graph.nodes)
     memory, offsets = store.pack(compiled.weights)
-    tasks = tuple(TaskRecord(task.kernel, task.op_index, pack_compiled_task(task, offsets)) for task in compiled.tasks)
+    tasks = tuple(
+        TaskRecord(task.kernel, task.op_index, pack_compiled_task(task, offsets.__getitem__)) for task in compiled.tasks
+    )
     inputs, outputs = (tuple(map(_compiled_port, ports)) for ports in (compiled.inputs, compiled.outputs))
     plan = _bind(tasks, memory, compiled.memory.arena_bytes, inputs, outputs, workers)
     arena_bytes = compiled.memory.arena_bytes

@@ -178,14 +178,16 @@ def convert(
             return report
         start = time.perf_counter()
         sign = None if key is None else key.sign
-        writer.write(target, compiled, sign=sign, check=partial(check_unchanged, files))
+        check = partial(check_unchanged, files)
+        written = writer.write(target, compiled, sign=sign, check=check, external=options.external_weight)
         files.clear()  # what happens to them now does not matter
     if key is not None:
         report = replace(report, signed_by=key.public.fingerprint, warnings=(*report.warnings, *key.warnings))
-    written = reporting.StageTime("write", time.perf_counter() - start)
+    report = replace(report, weight_files=reporting.count_files(written))
+    writing = reporting.StageTime("write", time.perf_counter() - start)
     with open_file(target) as file:
         digest, size = hashlib.file_digest(file, "sha256").hexdigest(), file.tell()
-    return replace(report, output=str(target), bytes=size, sha256=digest, stages=(*report.stages, written))
+    return replace(report, output=str(target), bytes=size, sha256=digest, stages=(*report.stages, writing))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

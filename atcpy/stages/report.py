@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from atcpy.errors import AtcWarning
@@ -22,6 +22,7 @@ from atcpy.ir.graph import Graph, walk
 from atcpy.kernels.guard_text import guard_texts
 from atcpy.kernels.record import HOST_FAMILY, STREAM_ACTIVE
 from atcpy.kernels.symbolic_program import largest_arena_bytes
+from atcpy.om.weight_files import WeightFile
 from atcpy.ops import is_view
 from atcpy.ops.elementwise import graph_kernel
 from atcpy.options import IterationsPerLoop
@@ -95,6 +96,19 @@ class StreamCount:
     streams: int
 
 
+@dataclass(frozen=True, slots=True)
+class WeightFiles:
+    """Files beside the package that hold weights, and their bytes."""
+
+    count: int
+    bytes: int
+
+
+def count_files(files: Collection[WeightFile]) -> WeightFiles:
+    """Count files with weights."""
+    return WeightFiles(len(files), sum(file.nbytes for file in files))
+
+
 def count_streams(tasks: Iterable[tuple[str, int]]) -> StreamCount:
     """Count by the kernel and the stream of each task; collectives, which the host runs, have one of their own."""
     listed = [task for task in tasks if task[0] != HOST_FAMILY]
@@ -133,6 +147,7 @@ class ConvertReport:
     custom_ops: tuple[str, ...] = ()  # users' operators that the package needs to run
     allreduce: AllReducePlan | None = None
     streams: StreamCount = field(default_factory=lambda: StreamCount(0, 1))
+    weight_files: WeightFiles = field(default_factory=lambda: WeightFiles(0, 0))
     signed_by: str | None = None  # the fingerprint of the key
     iterations: IterationsPerLoop | None = None  # of the model, in one run of the package
     warnings: tuple[AtcWarning, ...] = ()

@@ -34,8 +34,8 @@ def test_json_has_the_keys_that_scripts_read(invoke: Invoke, model: Path, tmp_pa
     assert list(result) == [
         "output", "bytes", "sha256", "source", "soc", "inputs", "outputs", "nodes_before", "task_count", "engines",
         "host_cpu_ops", "passes", "precision", "memory", "transdata", "gears", "stages", "unknown_shapes",
-        "plans", "guards", "states", "unplanned", "custom_ops", "allreduce", "streams", "signed_by",
-        "iterations",
+        "plans", "guards", "states", "unplanned", "custom_ops", "allreduce", "streams", "weight_files",
+        "signed_by", "iterations",
     ]  # fmt: skip
     assert result["bytes"] == (tmp_path / "m.om").stat().st_size
     assert result["source"]["opsets"] == {"ai.onnx": 17}

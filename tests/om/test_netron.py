@@ -21,7 +21,7 @@ from atcpy.om.reader import parse_package, read_model, read_package
 from atcpy.om.schema.task_pb2 import ModelTaskDef
 from atcpy.om.signature import SigningKey
 from atcpy.ops import all_opdefs
-from atcpy.options import convert_options
+from atcpy.options import ExternalWeight, convert_options
 from atcpy.stages.pipeline import compile_model
 from tests.models_in_text import model
 from tests.om import sample
@@ -34,13 +34,18 @@ STREAM_ACTIVE_TASK = 8  # RT_MODEL_TASK_STREAM_ACTIVE
 KNOWN = {entry["name"] for entry in json.loads((Path(netron.__file__).parent / "om-metadata.json").read_text())}
 
 
-def opened(compiled: CompiledModel, folder: Path, sign: Sign | None = None) -> Mapping[str, Any]:
+def opened(
+    compiled: CompiledModel,
+    folder: Path,
+    sign: Sign | None = None,
+    external: ExternalWeight = ExternalWeight.INSIDE,
+) -> Mapping[str, Any]:
     checker = Path(os.environ.get("NETRON_OM", CHECKER))
     if not shutil.which("node"):
         pytest.skip("needs node")
     if not checker.exists():
         pytest.skip("needs ../shared/tools/netron_om")
-    writer.write(folder / "m.om", compiled, sign=sign)
+    writer.write(folder / "m.om", compiled, sign=sign, external=external)
     run = subprocess.run(
         ["node", str(checker), "--strict", "--nodes", "all", "--allow-type", ",".join(LISTED), str(folder / "m.om")],
         env={**os.environ, "PYTHON": sys.executable}, stdout=subprocess.PIPE, text=True, check=False,
@@ -48,6 +53,14 @@ def opened(compiled: CompiledModel, folder: Path, sign: Sign | None = None) -> M
     found: dict[str, Any] = json.loads(run.stdout)
     assert run.returncode == 0, (found.get("error"), found.get("problems"), found.get("warnings"))
     return found
+
+
+@pytest.mark.parametrize("external", [ExternalWeight.FILES, ExternalWeight.COMBINED])
+def test_opens_with_weights_in_files(external: ExternalWeight, tmp_path: Path) -> None:
+    text = "wide (float[4,60] x) => (float[4,70] y) <float[60,70] w, float[70] b> { h = MatMul(x, w)  y = Add(h, b) }"
+    compiled, _ = compile_model(model(text), convert_options({}))
+    (graph,) = opened(compiled, tmp_path, external=external)["graphs"]
+    assert graph["types"].get("FileConstant") == 1 and os.listdir(tmp_path / "weight")
 
 
 def test_opens_with_all_nodes_shapes_and_weights(tmp_path: Path) -> None:
