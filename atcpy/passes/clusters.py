@@ -88,6 +88,8 @@ def _between(parent: Cluster, child: Cluster) -> tuple[list[Cluster], list[Clust
     """The ancestors of the child and the descendants of the parent that lie between the two; None if a way other than
     the direct one leads from parent to child, or none was excluded within the limit.
     """
+    if len(parent.children) == 1 and len(child.parents) == 1:  # no other way leaves the one or enters the other
+        return [], []
     low, high = parent.position, child.position
     after = _reach(parent, _children, low, high)
     if after is None or any(child in cluster.children for cluster in after):
@@ -124,7 +126,6 @@ def _join(parent: Cluster, child: Cluster, before: list[Cluster], after: list[Cl
     cluster that grows and grows is not moved each time.
     """
     gone, stays = (parent, child) if _link_count(parent) <= _link_count(child) else (child, parent)
-    positions = sorted(cluster.position for cluster in (*before, *after, parent, child))
     stays.index = max(parent.index, child.index)
     stays.nodes.extend(gone.nodes)
     for above in gone.parents:
@@ -138,8 +139,9 @@ def _join(parent: Cluster, child: Cluster, before: list[Cluster], after: list[Cl
             below.parents[stays] = None
             stays.children[below] = None
     if not before and not after:
-        stays.position = positions[0]
+        stays.position = min(parent.position, child.position)
         return stays, gone
+    positions = sorted(cluster.position for cluster in (*before, *after, parent, child))
     before.sort(key=attrgetter("position"))
     after.sort(key=attrgetter("position"))
     for cluster, position in zip([*before, stays], positions, strict=False):
