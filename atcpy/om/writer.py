@@ -7,7 +7,7 @@ executor runs; `_atcpy_…` attributes are what GE has no word for. See docs/om.
 import json
 import os
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -106,26 +106,22 @@ def to_bytes(compiled: CompiledModel, *, sign: Sign | None = None) -> bytes:
 
 def _buffers(compiled: CompiledModel, placement: Placement, *, is_signed: bool) -> Iterator[Buffer]:
     """The file in order, its checksum and its signature still zero."""
-    parts = {
-        Partition.MODEL_INOUT_INFO: inout.encode(
-            [
-                _port_info(port, _ranges(node))
-                for port, node in zip(compiled.inputs, compiled.graph.inputs, strict=True)
-            ],
-            [_port_info(port) for port in compiled.outputs],
-            gear_info(compiled),
-        ),
-        Partition.TASK_INFO: _task_info(compiled, placement),
-    }
+    ports = inout.encode(
+        [_port_info(port, _ranges(node)) for port, node in zip(compiled.inputs, compiled.graph.inputs, strict=True)],
+        [_port_info(port) for port in compiled.outputs],
+        gear_info(compiled),
+    )
+    tasks = _task_info(compiled, placement)
+    sizes = {Partition.MODEL_INOUT_INFO: len(ports), Partition.TASK_INFO: len(tasks)}
     if is_signed:
-        parts[Partition.SIGNATURE] = bytes(SIGNATURE_BYTES)
-    sizes = {p: len(payload) for p, payload in parts.items()}
+        sizes[Partition.SIGNATURE] = SIGNATURE_BYTES
     sizes[Partition.WEIGHTS_DATA] = weights.partition_bytes(placement.inside)
-    model = _model_def(compiled, placement, sizes).SerializeToString(deterministic=True)
-    sizes[Partition.MODEL_DEF] = len(model)
-    model += _padding(-container.weights_offset(sizes), SPACE_ALIGN if placement.files else container.WEIGHTS_ALIGN)
-    parts[Partition.MODEL_DEF] = model
-    sizes[Partition.MODEL_DEF] = len(model)
+    model = _model_def(compiled, placement, sizes)
+    sizes[Partition.MODEL_DEF] = sum(map(len, model))
+    model.append(
+        _padding(-container.weights_offset(sizes), SPACE_ALIGN if placement.files else container.WEIGHTS_ALIGN)
+    )
+    sizes[Partition.MODEL_DEF] += len(model[-1])
     head, order = container.frame(
         sizes,
         name=compiled.graph.name,
@@ -133,11 +129,15 @@ def _buffers(compiled: CompiledModel, placement: Placement, *, is_signed: bool) 
         dynamic=not all(is_static(port.desc.shape) for port in compiled.inputs),
     )
     yield head
+    parts: dict[Partition, Iterable[Buffer]] = {
+        Partition.MODEL_INOUT_INFO: [ports],
+        Partition.MODEL_DEF: model,
+        Partition.WEIGHTS_DATA: weights.partition_buffers(placement.inside),
+        Partition.TASK_INFO: [tasks],
+        Partition.SIGNATURE: [bytes(SIGNATURE_BYTES)],
+    }
     for partition in order:
-        if partition is Partition.WEIGHTS_DATA:
-            yield from weights.partition_buffers(placement.inside)
-        else:
-            yield parts[partition]
+        yield from parts[partition]
 
 
 def _padding(missing: int, alignment: int = container.WEIGHTS_ALIGN) -> bytes:
@@ -236,10 +236,15 @@ def _event_count(compiled: CompiledModel) -> int:
 # ---- the model
 
 
-def _model_def(compiled: CompiledModel, placement: Placement, sizes: Mapping[Partition, int]) -> ModelDef:
+def _model_def(compiled: CompiledModel, placement: Placement, sizes: Mapping[Partition, int]) -> list[bytes]:
+    """MODEL_DEF in pieces, each the bytes of a ModelDef: protobuf reads them one behind the other as one message. So no
+    more than one graph is a message at a time, which takes several times its bytes.
+    """
     graph = compiled.graph
     model = ModelDef(name=graph.name, version=container.OM_IR_VERSION, custom_version=_platform(compiled))
-    _write_graphs(model, graph, _GraphWriter(graph, compiled.weights, compiled.tasks, placement))
+    pieces = [model.SerializeToString(deterministic=True)]
+    for model in _graph_messages(graph, _GraphWriter(graph, compiled.weights, compiled.tasks, placement)):
+        pieces.append(model.SerializeToString(deterministic=True))
     groups = {node.str_attr("group", WORLD) for node in graph.nodes if node.engine is Engine.HCCL}
     values: dict[str, object] = {
         "atc_cmdline": compiled.cmdline,
@@ -271,23 +276,28 @@ def _model_def(compiled: CompiledModel, placement: Placement, sizes: Mapping[Par
         ),
         "_atcpy_decisions": _json(_decisions(graph)),
     }
+    model = ModelDef()
     for name, value in values.items():
         if value != ():
             attrs.set_attr(model.attr[name], value)
-    return model
+    return [*pieces, model.SerializeToString(deterministic=True)]
 
 
 def describe(graph: Graph) -> ModelDef:
     """A graph in GE's form, without the data of constants."""
     model = ModelDef(name=graph.name, version=container.OM_IR_VERSION)
-    _write_graphs(model, graph, _GraphWriter(graph, has_data=False))
+    for part in _graph_messages(graph, _GraphWriter(graph, has_data=False)):
+        model.MergeFrom(part)
     return model
 
 
-def _write_graphs(model: ModelDef, graph: Graph, writer: "_GraphWriter") -> None:
+def _graph_messages(graph: Graph, writer: "_GraphWriter") -> Iterator[ModelDef]:
+    """A ModelDef for each graph, with nothing else in it."""
     pending = [graph]
     for number, block in enumerate(pending):  # grows while it is walked: subgraphs queue up behind
+        model = ModelDef()
         writer.write(block, model.graph.add(name=_graph_name(block, number)), pending)
+        yield model
 
 
 def _graph_name(graph: Graph, number: int) -> str:
@@ -341,10 +351,12 @@ class _GraphWriter:
         for task in tasks:
             self._tasks[task.node].append(task)
         self._descs: dict[TensorDesc, TensorDescriptor] = {}
+        self._written: dict[Value, TensorDescriptor] = {}  # of outputs of nodes of the graph that is being written
         self._gears = frozenset(branches(root))
 
     def write(self, graph: Graph, definition: GraphDef, graphs: list[Graph]) -> None:
         """Fill `definition`; the graphs in attributes of nodes are appended to `graphs`, the model's list."""
+        self._written.clear()
         for node in graph.nodes:
             op = definition.op.add(name=node.name, id=len(definition.op), type=self._type_of(node))
             self._write_operands(node, op)
@@ -373,6 +385,12 @@ class _GraphWriter:
         target.CopyFrom(proto)
         target.name = value.name
 
+    def _desc_of(self, value: Value) -> TensorDescriptor:
+        found = self._written.get(value)
+        if found is None:
+            self._add_desc(found := TensorDescriptor(), value)
+        return found
+
     def _cached(self, desc: TensorDesc) -> TensorDescriptor:
         proto = self._descs.get(desc)
         if proto is None:
@@ -380,22 +398,23 @@ class _GraphWriter:
         return proto
 
     def _write_operands(self, node: Node, op: OpDef) -> None:
-        for value in node.inputs:
-            if value is None:
-                op.input.append("")
-                op.input_desc.append(descs.HOLE)
-                op.is_input_const.append(False)
-                continue
-            op.input.append(f"{value.producer.name}:{value.index}")
-            op.src_name.append(value.producer.name)
-            op.src_index.append(value.index)
-            op.is_input_const.append(value.producer.op_type == "Const")
-            self._add_desc(op.input_desc.add(), value)
         for value in node.outputs:
-            self._add_desc(op.output_desc.add(), value)
+            proto = op.output_desc.add()
+            self._add_desc(proto, value)
+            self._written[value] = proto
             readers = value.uses
-            op.dst_name.append(":".join(use.node.name for use in readers))
-            op.dst_index.extend(use.input_index for use in readers)
+            op.dst_name.append(":".join([use.node.name for use in readers]))
+            op.dst_index.extend([use.input_index for use in readers])
+        inputs = node.inputs
+        if not inputs:
+            return
+        op.input.extend(["" if value is None else f"{value.producer.name}:{value.index}" for value in inputs])
+        op.is_input_const.extend([value is not None and value.producer.op_type == "Const" for value in inputs])
+        operands = node.operands
+        op.src_name.extend([value.producer.name for value in operands])
+        op.src_index.extend([value.index for value in operands])
+        # The desc of a value is the same on both ends.
+        op.input_desc.extend([descs.HOLE if value is None else self._desc_of(value) for value in inputs])
 
     def _write_attrs(self, node: Node, op: OpDef, graphs: list[Graph]) -> None:
         notes: dict[str, list[str]] = defaultdict(list)
