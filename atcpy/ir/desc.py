@@ -52,6 +52,11 @@ class TensorDesc:
         return self.shape
 
     @cached_property
+    def has_symbols(self) -> bool:
+        """True if a dim in memory is an expression of symbols, or a name: equal ones need not be the same."""
+        return any(type(dim) is not int for dim in (*(self.shape or ()), *(self.storage_shape or ())))
+
+    @cached_property
     def is_empty(self) -> bool:
         """True if it has no elements, whatever symbols stand for."""
         return self.is_static and any(same(dim, 0) for dim in self.static_shape)

@@ -105,14 +105,25 @@ def collapse(dims: Sequence[int], strides: Sequence[Sequence[int]]) -> tuple[lis
 
 def collapsed_walk(values: Iterable[Value], result: Value) -> tuple[list[int], list[list[int]]]:
     """Dims and strides of each operand, as they lie in memory, for a kernel that writes `result`."""
-    target = result.desc.memory_shape
-    return collapse(target, [memory_strides(_in_blocks(value, target), target) for value in values])
+    descs = tuple([value.desc for value in values])
+    if result.desc.has_symbols or any(desc.has_symbols for desc in descs):
+        return _walk(result.desc, descs)
+    dims, strides = _walk_of_numbers(result.desc, descs)  # graphs have few kinds of it
+    return list(dims), [list(each) for each in strides]
 
 
-def _in_blocks(value: Value, target: StaticShape) -> StaticShape:
+def _walk(result: TensorDesc, descs: Iterable[TensorDesc]) -> tuple[list[int], list[list[int]]]:
+    target = result.memory_shape
+    return collapse(target, [memory_strides(_in_blocks(desc), target) for desc in descs])
+
+
+_walk_of_numbers = lru_cache(4096)(_walk)
+
+
+def _in_blocks(desc: TensorDesc) -> StaticShape:
     """An operand's dims in memory; a plain one beside blocked ones has one element."""
-    shape = value.desc.memory_shape
-    return () if value.desc.storage_shape is None and same(element_count(shape), 1) else shape
+    shape = desc.memory_shape
+    return () if desc.storage_shape is None and same(element_count(shape), 1) else shape
 
 
 def supports_broadcast(node: Node, values: Sequence[Value]) -> Iterable[Reject]:
