@@ -178,7 +178,15 @@ FLAGS: tuple[Flag, ...] = (
     ),
     *_flags(
         _M,
-        _refused("external_weight", _M, _LATER),
+        Flag(
+            "external_weight",
+            _M,
+            "1: weights in files of their own, in the folder weight; 2: all in one file there",
+            FlagKind.INT32,
+            "0",
+            ("0", "1", "2"),
+            "E10006",
+        ),
         ("fusion_switch_file", "file that switches passes on and off"),
         Flag("oo_level", _M, "how much is optimised", default="O3", choices=("O1", "O3")),
         _refused("oo_constant_folding", _M, _LATER),

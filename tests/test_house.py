@@ -86,6 +86,7 @@ OPENERS = {
     ROOT / "parsers" / "tensorflow" / "signatures.py",  # of atcpy itself
     ROOT / "parsers" / "tensorflow" / "model.py",  # no file: a checkpoint
     ROOT / "om" / "atomic.py",  # folders and new files
+    ROOT / "om" / "weight_files.py",  # files beside a package, from a descriptor of their folder
     ROOT / "runtime" / "distributed" / "channel.py",  # the pipes between ranks
     ROOT / "verify" / "tensorflow.py",  # a temporary file
     ROOT / "verify" / "early_run.py",  # a temporary file
