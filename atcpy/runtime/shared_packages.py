@@ -69,6 +69,8 @@ def open_shared_package(
     if (found := _find(key)) is not None:
         return found
     opened = SharedPackage(open_package(source, verify=verify, mmap=mmap, signers=signers))
+    if opened.package.weight_files:  # of which the key says nothing; what is mapped of them is shared by the system
+        return opened
     if _key_of(key.path, verify, mmap=mmap, signers=key.signers) != key:
         return opened  # it was replaced or written to meanwhile: nobody knows which of the two this is
     with _lock:
