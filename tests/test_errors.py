@@ -1,6 +1,9 @@
+import ast
 import errno
 import pickle
 import re
+from collections.abc import Iterator
+from pathlib import Path
 
 import onnx
 import pytest
@@ -204,6 +207,8 @@ def test_warnings_are_in_the_table_and_become_errors() -> None:
         (errno.ENOENT, True, "E13004", 2),
         (errno.EACCES, False, "E13001", 2),
         (errno.EACCES, True, "E13004", 2),
+        (errno.ENAMETOOLONG, False, "E10021", 2),
+        (errno.ENAMETOOLONG, True, "E10021", 2),
         (errno.ENOSPC, True, "R0002", 6),
         (errno.EIO, True, "E13004", 6),
         (errno.EIO, False, "E13003", 6),
@@ -220,3 +225,55 @@ def test_a_library_that_finds_no_memory_is_a_limit() -> None:
     text = "/lib/x.so: failed to map segment from shared object"
     assert as_known_error(ImportError(text)).code == "R0001"
     assert as_known_error(ImportError(f"{text}: Operation not permitted")).code == "X0001"  # of a noexec file system
+    assert as_known_error(ImportError("x.so: cannot allocate memory in static TLS block")).code == "R0001"
+
+
+def test_a_library_that_catches_the_want_of_memory_is_a_limit() -> None:
+    wrapped = ImportError("the library is not installed properly")
+    wrapped.__cause__ = MemoryError()
+    outer = SystemError("initialization failed")
+    outer.__context__ = wrapped
+    assert as_known_error(outer).code == "R0001"
+    wrapped.__cause__ = ValueError()
+    assert as_known_error(outer).code == "X0001"
+
+
+# ---- the sources
+
+
+def _constants(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
+
+
+def _texts() -> list[str]:
+    """The texts in the sources of the package, but for the table of codes, where each code stands."""
+    table = Path(codes.__file__)
+    return [text for path in sorted(table.parents[1].rglob("*.py")) if path != table for text in _constants(path)]
+
+
+def test_each_code_is_raised_somewhere() -> None:
+    raised = set(_texts())
+    assert [code for code in CODES if code not in raised] == []
+
+
+_OPTION = re.compile(r"(?<![\w-])--([a-z][\w-]*)")
+# No options of a command: those of all, that of tf2onnx, and parts and placeholders of names.
+_OTHERS = frozenset({"help", "version", "tflite", "option", "flag", "no_flag", "no_", "allreduce_"})
+
+
+def test_advice_names_options_that_exist() -> None:
+    from atcpy.atc_flags import FLAG_BY_NAME
+    from atcpy.cli.app import _parser
+
+    known = {
+        name.removeprefix("--").replace("-", "_")
+        for command in _parser().commands.values()
+        for parameter in command.params
+        for name in (*parameter.opts, *parameter.secondary_opts)
+    }
+    known |= set(FLAG_BY_NAME)
+    help_of_codes = [f"{row.when} {row.help}" for row in CODES.values()]
+    named = {name.replace("-", "_") for text in (*_texts(), *help_of_codes) for name in _OPTION.findall(text)}
+    assert named - known - _OTHERS == set()

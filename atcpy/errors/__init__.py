@@ -4,6 +4,7 @@ An error is of the class of its cause, which decides the exit code, and has a co
 """
 
 import errno
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar, NamedTuple, NoReturn, Protocol, Self, TypeAlias, runtime_checkable
@@ -365,17 +366,35 @@ def raise_os_error(error: OSError, path: str, *, writing: bool = False) -> NoRet
         raise ResourceLimit(code, f"{path}: {system}", where=Where(file=path), hint=CODES[code].help) from error
     if error.errno == errno.ENOENT and not writing:
         raise UsageError("E10410", f"{path} does not exist", where=Where(file=path)) from error
-    code = "E13004" if writing else "E13001"
+    too_long = error.errno == errno.ENAMETOOLONG
+    code = "E10021" if too_long else "E13004" if writing else "E13001"
     raise UsageError(code, f"{path}: {system}", where=Where(file=path), hint=CODES[code].help) from error
+
+
+# What the loader of shared libraries and the starter of threads say where there is no memory.
+_NO_MEMORY = re.compile(r"failed to map segment from shared object$|[Cc]annot allocate memory|can't start new thread$")
+
+
+def _lacks_memory(error: BaseException | None) -> bool:
+    """Whether an error, or one that led to it, is that there is no memory: a library that is imported catches it, and
+    raises its own.
+    """
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        if isinstance(error, MemoryError):
+            return True
+        if isinstance(error, ImportError | RuntimeError) and _NO_MEMORY.search(str(error)):
+            return True
+        seen.add(id(error))
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def as_known_error(error: BaseException) -> AtcError | InternalError:
     """The error that a user is shown for any exception."""
     if isinstance(error, AtcError | InternalError):
         return error
-    # The loader of shared libraries says it in words of its own.
-    unmapped = isinstance(error, ImportError) and str(error).endswith("failed to map segment from shared object")
-    if isinstance(error, MemoryError) or unmapped:
+    if _lacks_memory(error):
         hint = "raise --memory-limit, or make the shapes smaller"
         return ResourceLimit("R0001", "the memory is used up", hint=hint)
     if isinstance(error, OSError):

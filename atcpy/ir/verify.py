@@ -11,7 +11,7 @@ from atcpy.ir.node import Node, Use, Value
 def verify(graph: Graph, after: str) -> None:
     """Raises InternalError, naming the pass `after` which it ran, if an invariant is broken."""
     for problem in violations(graph):
-        raise InternalError(f"pass {after} broke the graph: {problem}")
+        raise InternalError(f"pass {after} broke the graph: {problem}", code="E20007")
 
 
 def violations(graph: Graph) -> Iterator[str]:

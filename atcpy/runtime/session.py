@@ -544,7 +544,7 @@ class InferenceSession:
         problem = misfit(port.shape, port.ranges, array.shape, sizes)
         if array.dtype != port.dtype.numpy or problem:
             raise UsageError(
-                "E10401",
+                _misfit_code(port, array),
                 f'run: input "{port.name}" needs {_describe(port)}, got {list(array.shape)} {array.dtype}{problem}',
                 where=Where(value=port.name),
             )
@@ -564,6 +564,13 @@ def _load_custom_ops(modules: object) -> None:
     from atcpy.options import read_custom_ops
 
     load_custom_ops(read_custom_ops("custom_ops", modules))
+
+
+def _misfit_code(port: NodeArg, array: Array) -> str:
+    """The code of what is wrong first: the number of dimensions, the type, else a size."""
+    if port.shape is not None and array.ndim != len(port.shape):
+        return "E10402"
+    return "E10403" if array.dtype != port.dtype.numpy else "E10405"
 
 
 def _describe(port: NodeArg) -> str:

@@ -64,7 +64,7 @@ class Sink:
             if len(array) != self.count:
                 what = f'run_iterations: input "{port.name}" has values for {len(array)} iterations of {self.count}'
                 hint = f"{format_shape([self.count, *port.shape])}, or {format_shape(port.shape)} for all of them"
-                raise UsageError("E10401", what, where=Where(value=port.name), hint=hint)
+                raise UsageError("E10405", what, where=Where(value=port.name), hint=hint)
             if port.dtype is DType.STRING:
                 array = array.astype(np.object_)
             first[port.name] = array[0, ...]

@@ -96,7 +96,7 @@ def test_ranks_iterate_and_meet(invoke: Invoke, tmp_path: Path) -> None:
         ),
         (["--iterations", "3", "--state", "y=h"], "E13031", "[] and [2]"),
         (["--iterations", "3", "--state", "h2=hh"], "E13025", 'no input "hh"'),
-        (["--iterations", "4"], "E10401", 'input "x" has values for 3 iterations of 4'),
+        (["--iterations", "4"], "E10405", 'input "x" has values for 3 iterations of 4'),
     ],
 )
 def test_what_is_refused(

@@ -152,7 +152,7 @@ def test_an_id_is_a_number_of_32_bits(graph_id: Any, code: str, session: ge.Sess
 
 
 @pytest.mark.parametrize(
-    ("inputs", "code"), [([], "E10401"), ([X, X], "E10401"), ([X[:2]], "E10401"), ([X.astype(np.int32)], "E10401")]
+    ("inputs", "code"), [([], "E10401"), ([X, X], "E10401"), ([X[:2]], "E10405"), ([X.astype(np.int32)], "E10403")]
 )
 def test_inputs_that_do_not_fit_are_refused(inputs: list[Any], code: str, session: ge.Session) -> None:
     session.AddGraph(0, elementwise("Neg"))
@@ -314,7 +314,7 @@ def test_errors_of_runs_reach_the_callback_and_the_next_run_follows(session: ge.
         session.RunGraphAsync(0, inputs, received)
     session.close()
     (first, nothing), (second, _), (third, outputs) = received.results
-    assert (first.code, second.code, third) == ("E10401", "E10401", None)
+    assert (first.code, second.code, third) == ("E10405", "E10401", None)
     assert nothing == []
     assert outputs[0].tolist() == [-1, -2, -3, -4]
 

@@ -220,7 +220,7 @@ def test_what_cannot_be_opened(tmp_path: Path) -> None:
         with pytest.raises(PackageCorrupt) as corrupt:
             open_container(tmp_path / name)
         assert corrupt.value.code == expected, name
-    for name, expected in (("absent", "E10410"), ("x" * 300, "E13001"), ("nul\0", "E13001")):
+    for name, expected in (("absent", "E10410"), ("x" * 300, "E10021"), ("nul\0", "E13001")):
         with pytest.raises(UsageError) as usage:
             open_container(tmp_path / name)
         assert usage.value.code == expected, name

@@ -87,7 +87,7 @@ def test_a_callback_gets_the_text_of_an_error(session: InferenceSession) -> None
     wrong = {**FEEDS, "x": np.zeros((2, 4), np.float32)}
     (results, data, error), _ = call_back(lambda callback: session.run_async(None, wrong, callback, 7))
     assert (results, data) == ([], 7)
-    assert "E10401" in error
+    assert "E10405" in error
     assert 'input "x" needs [2, 3] float32' in error
 
 

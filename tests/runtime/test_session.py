@@ -48,8 +48,9 @@ def test_inputs_are_not_changed_and_outputs_are_the_callers(relu: InferenceSessi
     [
         ({}, "E13025", 'input "x" is missing'),
         ({"X": np.zeros((2, 3), np.float32)}, "E13025", 'no input "X"'),
-        ({"x": np.zeros((3, 2), np.float32)}, "E10401", "needs [2, 3] float32, got [3, 2] float32"),
-        ({"x": np.zeros((2, 3))}, "E10401", "needs [2, 3] float32, got [2, 3] float64"),
+        ({"x": np.zeros((3, 2), np.float32)}, "E10405", "needs [2, 3] float32, got [3, 2] float32"),
+        ({"x": np.zeros((2, 3))}, "E10403", "needs [2, 3] float32, got [2, 3] float64"),
+        ({"x": np.zeros(6)}, "E10402", "needs [2, 3] float32, got [6] float64"),
     ],
 )
 def test_feeds_that_do_not_fit_are_told_with_both_sides(

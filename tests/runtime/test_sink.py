@@ -178,7 +178,7 @@ def test_gears_iterate_in_c(counted: list[int]) -> None:
     for rows in (2, 4):
         check(session, {"x": noise(1, 3, rows, 3), "h": noise(2, rows, 3)}, 3, {"h2": "h"})
     assert counted == [3, 3]
-    with pytest.raises(UsageError, match=r"E10401|E10405"):
+    with pytest.raises(UsageError, match="E10405"):
         session.run_iterations({"x": noise(1, 3, 3, 3), "h": noise(2, 3, 3)}, 3, state={"h2": "h"})
 
 
@@ -371,12 +371,12 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "a collected state": ({"state": {"y": "h"}, "collect": ["y"]}, "E13031.*it is a state"),
     "an unknown output to collect": ({"collect": ["z"]}, 'E13031.*no output "z"'),
     "an unknown output to return": ({"output_names": ["z"]}, 'E13031.*no output "z"'),
-    "steps of another number": ({"feeds": {"x": noise(0, 4, 2)}}, r"E10401.*values for 4 iterations of 3.*\[3,2\]"),
-    "steps of another size": ({"feeds": {"x": noise(0, 3, 5)}}, r"E10401.*needs \[2\] float32, got \[5\]"),
-    "steps of another type": ({"feeds": {"x": np.ones((3, 2))}}, r"E10401.*needs \[2\] float32, got \[2\] float64"),
-    "two axes more": ({"feeds": {"x": noise(0, 3, 1, 2)}}, r"E10401.*got \[3, 1, 2\]"),
-    "a state that is stepped through": ({"state": {"y": "h"}, "feeds": {"h": noise(0, 3, 2)}}, r"E10401.*got \[3, 2\]"),
-    "an input that is missing": ({"feeds": {"x": None}}, "E10401|E13025"),
+    "steps of another number": ({"feeds": {"x": noise(0, 4, 2)}}, r"E10405.*values for 4 iterations of 3.*\[3,2\]"),
+    "steps of another size": ({"feeds": {"x": noise(0, 3, 5)}}, r"E10405.*needs \[2\] float32, got \[5\]"),
+    "steps of another type": ({"feeds": {"x": np.ones((3, 2))}}, r"E10403.*needs \[2\] float32, got \[2\] float64"),
+    "two axes more": ({"feeds": {"x": noise(0, 3, 1, 2)}}, r"E10402.*got \[3, 1, 2\]"),
+    "a state that is stepped through": ({"state": {"y": "h"}, "feeds": {"h": noise(0, 3, 2)}}, r"E10402.*got \[3, 2\]"),
+    "an input that is no array": ({"feeds": {"x": None}}, "E10402"),
     "an unknown feed": ({"feeds": {"xx": noise(0, 2)}}, 'E13025.*no input "xx"'),
     "no time": ({"timeout": 0}, "E10013"),
 }

@@ -257,7 +257,7 @@ def test_a_run_that_fails_adds_no_rows() -> None:
 def test_the_sizes_of_a_cache_are_those_of_the_first_run() -> None:
     session = decoder(8)
     session.run(None, {"x": steps(2, [1], 8)[0]})
-    with pytest.raises(UsageError, match=r"E10401.*x.*b is 2 elsewhere"):
+    with pytest.raises(UsageError, match=r"E10405.*x.*b is 2 elsewhere"):
         session.run(None, {"x": steps(3, [1], 8)[0]})
     session.reset_state()
     session.run(None, {"x": steps(3, [1], 8)[0]})

@@ -105,7 +105,7 @@ def test_a_size_above_the_bound_is_refused() -> None:
     session = InferenceSession(package(ATTENTION, {"input_shape": "x:1~8,1~70,64"}), threads=1)
     with pytest.raises(UsageError, match="dimension 0 may be 1 to 8") as caught:
         session.run(None, {"x": np.zeros((9, 3, 64), np.float32)})
-    assert caught.value.code == "E10401"
+    assert caught.value.code == "E10405"
 
 
 def test_an_open_dim_beside_a_bounded_one_is_placed_at_run_time() -> None:
