@@ -222,6 +222,8 @@ static bool run(const struct atc_plan *plan, enum way way, int64_t first)
 }
 
 static const struct atc_plan *plans[2]; /* which all callers share */
+/* Which children run. Python's lock keeps threads from holding that of an arena pool at a fork. */
+static struct atc_plan *inherited;
 static struct atc_arena_pool shared_arenas;
 static atomic_int done, ended;
 
@@ -250,7 +252,7 @@ static void run_in_child(void)
 {
     const pid_t child = fork();
     if (child == 0) {
-        run(plans[0], PLAIN, 7);
+        run(inherited, PLAIN, 7);
         _exit(0);
     }
     int status = 1;
@@ -295,6 +297,7 @@ int main(void)
     struct atc_plan *const own = load(NULL), *const sharing = load(&shared_arenas);
     plans[0] = own;
     plans[1] = sharing;
+    inherited = load(NULL);
     pthread_t threads[CALLERS + LOADERS];
     int seeds[CALLERS];
     for (int i = 0; i < CALLERS + LOADERS; i++) {
@@ -310,6 +313,7 @@ int main(void)
         pthread_join(threads[i], NULL);
     run_in_child();
     atc_plan_free(own);
+    atc_plan_free(inherited);
     atc_plan_free(sharing);
     atc_arena_pool_free(&shared_arenas);
     printf("%d runs of shared plans done, %d ended early, beside %d loads and %d forks\n",
