@@ -196,7 +196,8 @@ def test_a_combined_file_and_a_verdict_exclude_each_other(tmp_path: Path) -> Non
     assert sorted(os.listdir(tmp_path)) == ["m.om", "m.onnx", "weight"]
 
 
-def test_atc_takes_the_option_as_well(tmp_path: Path) -> None:
+def test_atc_takes_the_option_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # where it writes fusion_result.json
     onnx.save(model(TEXT), tmp_path / "m.onnx")
     arguments = ["atc", f"--model={tmp_path / 'm.onnx'}", "--framework=5", f"--output={tmp_path / 'm'}"]
     arguments.append("--soc_version=Ascend910")
