@@ -6,6 +6,7 @@ Names load when they are first used: `import atcpy` costs nothing.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -13,21 +14,19 @@ from importlib import import_module
 # As `typing` has it, whose import takes milliseconds.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from pathlib import Path
+    from types import ModuleType
     from typing import Any
 
-    import onnx
-
     from atcpy import backend, errors, ge
+    from atcpy.api.commands import bench, check, convert, diff, explain, freeze, inspect, optimize, passes, verify
     from atcpy.ir.specialization import Specialize
     from atcpy.ops.custom import OpContext, TensorType, register_operator
-    from atcpy.rewrite.report import OptimizeReport
     from atcpy.runtime import InferenceSession
     from atcpy.runtime.profile import Profile
     from atcpy.runtime.sandbox import enter_sandbox
-    from atcpy.stages.freeze import FreezeReport
-    from atcpy.stages.report import ConvertReport
     from atcpy.verify.operator_check import check_operator
+else:
+    ModuleType = type(os)
 
 __all__ = [
     "InferenceSession",
@@ -36,15 +35,22 @@ __all__ = [
     "TensorType",
     "__version__",
     "backend",
+    "bench",
+    "check",
     "check_operator",
     "convert",
+    "diff",
     "enter_sandbox",
     "errors",
+    "explain",
     "freeze",
     "ge",
     "include_dir",
+    "inspect",
     "optimize",
+    "passes",
     "register_operator",
+    "verify",
 ]
 
 __version__ = "0.1.0"
@@ -67,16 +73,43 @@ _LAZY = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _LAZY:
-        raise AttributeError(f"module 'atcpy' has no attribute '{name}'")
-    module, attribute = _LAZY[name]
-    with _part_of_atcpy(name):
-        loaded = import_module(module)
-    if name == "InferenceSession":
-        loaded.InferenceSession.compiler = _compiler
-    globals()[name] = getattr(loaded, attribute) if attribute else loaded
-    return globals()[name]
+# Folders that have the name of a command: the module is what `atcpy.verify(…)` calls.
+_COMMAND_FOLDERS = frozenset({"bench", "passes", "verify"})
+_COMMANDS = frozenset({"check", "convert", "diff", "explain", "freeze", "inspect", "optimize"})
+_LAZY |= {name: ("atcpy.api.commands", name) for name in _COMMANDS}
+_LAZY |= {name: (f"atcpy.{name}", "") for name in _COMMAND_FOLDERS}
+
+
+class _CommandFolder(ModuleType):
+    """A folder of modules that is called as the command of its name."""
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        return getattr(import_module("atcpy.api.commands"), self.__name__.rpartition(".")[2])(*arguments, **options)
+
+
+class _Package(ModuleType):
+    """The package: whoever imports a folder with the name of a command makes it callable."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in _COMMAND_FOLDERS and type(value) is ModuleType:
+            value.__class__ = _CommandFolder
+        super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package
+
+if not TYPE_CHECKING:  # type checkers know the names, and refuse others
+
+    def __getattr__(name: str) -> Any:
+        if name not in _LAZY:
+            raise AttributeError(f"module 'atcpy' has no attribute '{name}'")
+        module, attribute = _LAZY[name]
+        with _part_of_atcpy(name):
+            loaded = import_module(module)
+        if name == "InferenceSession":
+            loaded.InferenceSession.compiler = _compiler
+        globals()[name] = getattr(loaded, attribute) if attribute else loaded
+        return globals()[name]
 
 
 def __dir__() -> list[str]:
@@ -97,83 +130,11 @@ def _part_of_atcpy(name: str) -> Iterator[None]:
         raise Unsupported("E10055", what, hint="install atcpy in place of atcpy-runtime") from error
 
 
-def convert(
-    model: str | os.PathLike[str] | onnx.ModelProto,
-    output: str | os.PathLike[str],
-    **options: Any,
-) -> ConvertReport:
-    """Compile `model`, a path or a ModelProto, into the package `output`; `.om` is appended unless the name has it.
-
-    The options are those of `atcpy convert`, each as its text there or as the natural value:
-
-        atcpy.convert("m.onnx", "m.om", soc="Ascend910", input_shape={"x": [1, 3, 224, 224]})
-    """
-    with _part_of_atcpy("convert"):
-        from atcpy.options import convert_options
-        from atcpy.report.compile_stat import CompileStatistics
-        from atcpy.report.graph_dump import Dumper
-        from atcpy.stages import pipeline
-
-    read = convert_options(options)
-    statistics = CompileStatistics(read.export_compile_stat)
-    report = pipeline.convert(_model(model), _om_path(output), read, Dumper(read.dump))
-    statistics.compiled(report)
-    statistics.at_end(report)
-    return report
-
-
-def freeze(
-    model: str | os.PathLike[str],
-    output: str | os.PathLike[str],
-    *,
-    checkpoint: str | os.PathLike[str] | None = None,
-    **options: Any,
-) -> FreezeReport:
-    """Write a TensorFlow model, a SavedModel or a checkpoint, to `output` as one graph whose variables are constants.
-    With `checkpoint` they are those of a checkpoint that was saved without the graph.
-
-    The options are those of `atcpy freeze`:
-
-        atcpy.freeze("saved_model", "frozen.pb", signature="serving_default")
-        atcpy.freeze("model.ckpt", "frozen.pb", out_nodes=["prob:0"])
-        atcpy.freeze("saved_model", "frozen.pb", checkpoint="training/ckpt-12")
-    """
-    from pathlib import Path
-
-    with _part_of_atcpy("freeze"):
-        from atcpy.options import convert_options
-        from atcpy.stages.freeze import freeze
-
-    separate = None if checkpoint is None else Path(checkpoint)
-    return freeze(Path(model), Path(output), convert_options(options).parse, separate)
-
-
 def include_dir() -> str:
     """The folder of `atcpy_custom.h`, for the compiler of a custom operator's kernel."""
     from pathlib import Path
 
     return str(Path(__file__).parent / "kernels" / "include")
-
-
-def optimize(
-    model: str | os.PathLike[str] | onnx.ModelProto,
-    output: str | os.PathLike[str],
-    **options: Any,
-) -> OptimizeReport:
-    """Write `model`, a path or a ModelProto, to `output` as a smaller model of the same meaning, for any runtime.
-
-    The options are those of `atcpy optimize`, each as its text there or as the natural value:
-
-        atcpy.optimize("m.onnx", "small.onnx", keep=["/head/Conv"], verify=False)
-    """
-    from pathlib import Path
-
-    with _part_of_atcpy("optimize"):
-        from atcpy.rewrite.optimize import optimize_model
-        from atcpy.rewrite.options import rewrite_options
-        from atcpy.verify.rewritten import check_rewritten
-
-    return optimize_model(_model(model), Path(output), rewrite_options(options), check_rewritten)
 
 
 def _compiler(cmdline: str) -> Specialize:
@@ -186,16 +147,3 @@ def _compiler(cmdline: str) -> Specialize:
     from atcpy.stages.specialize import specialize
 
     return partial(specialize, options=recorded_options(cmdline))
-
-
-def _model(model: str | os.PathLike[str] | onnx.ModelProto) -> Path | onnx.ModelProto:
-    from pathlib import Path
-
-    return Path(model) if isinstance(model, str | os.PathLike) else model
-
-
-def _om_path(output: str | os.PathLike[str]) -> Path:
-    from pathlib import Path
-
-    text = os.fspath(output)
-    return Path(text if text.endswith(".om") else text + ".om")

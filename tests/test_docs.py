@@ -83,6 +83,7 @@ def test_a_block_that_names_a_file_quotes_it() -> None:
                 "ge-api.md",
                 "memory.md",
                 "profiling.md",
+                "python.md",
                 "runtime.md",
                 "tensorflow.md",
             )

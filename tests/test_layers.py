@@ -19,6 +19,7 @@ LAYERS = [
     {"stages", "rewrite", "runtime"},
     {"verify", "report", "bench", "debug"},
     {"cli", "backend", "ge", "jit"},
+    {"api"},
 ]
 LEVEL = {package: level for level, layer in enumerate(LAYERS) for package in layer}
 # What ties the layers together: the lazy names of the package, and `python -m atcpy`.

@@ -1,8 +1,8 @@
 """`atcpy bench`: how fast, and how much faster than ONNX Runtime."""
 
 import os
-from collections.abc import Iterator
-from dataclasses import asdict
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,7 +20,7 @@ from atcpy.report.units import duration, size
 if TYPE_CHECKING:
     from atcpy.bench.layers import LayerTime
     from atcpy.bench.rounds import Measured
-    from atcpy.bench.sides import Side
+    from atcpy.bench.sides import Feeds, Side
 
 _LAYERS_SHOWN = 40
 
@@ -50,23 +50,64 @@ def bench(
     **options: Any,
 ) -> Outcome:
     """Time a package, in turns with another engine."""
+    seconds = read_float("min_time", min_time, 0, 3600)
+    limit = None if fail_over is None else read_float("fail_over", fail_over, 0.01, 1000)
+    counts = _thread_counts(run)
+    custom_ops.load(options["custom_ops"])
+    model = other_model(Path(package), vs, vs_model, require_signature)
+    feeds = None
+    if input_data is not None:
+        from atcpy.cli.arrays import load_npz
+
+        feeds = load_npz(input_data)
+    runs: list[dict[str, Any]] = []
+    lines: list[str] = []
+    for timed in time_package(
+        run, Path(package), vs, model, feeds, shape or [], counts, seconds=seconds, warmup=warmup, layers=layers,
+        require_signature=require_signature,
+    ):  # fmt: skip
+        runs.append(timed.record)
+        lines += [*([""] if lines else []), *timed.lines]
+    result = runs[0] if len(runs) == 1 else {"machine": runs[0]["machine"], "runs": runs}
+    return Outcome(result, lines, _too_slow(runs, limit))
+
+
+@dataclass(frozen=True)
+class TimedPackage:
+    """What was measured with one number of threads, for `--json` and for people."""
+
+    record: dict[str, Any]
+    lines: list[str]
+
+
+def time_package(
+    run: Invocation,
+    package: Path,
+    vs: str | None,
+    model: Path | None,
+    feeds: "Feeds | None",
+    shapes: Sequence[str],
+    thread_counts: Sequence[int],
+    *,
+    seconds: float,
+    warmup: int,
+    layers: bool,
+    require_signature: Any,
+) -> Iterator[TimedPackage]:
+    """Time a package with each number of threads, against `model` in ONNX Runtime or the package `vs`. Without feeds
+    they are random.
+    """
     from atcpy import InferenceSession
     from atcpy.bench.layers import time_layers
     from atcpy.bench.rounds import measure
     from atcpy.report.profile import roofline_line
     from atcpy.runtime.roofline import measure_roofline
 
-    seconds = read_float("min_time", min_time, 0, 3600)
-    limit = None if fail_over is None else read_float("fail_over", fail_over, 0.01, 1000)
-    counts = _thread_counts(run)
-    custom_ops.load(options["custom_ops"])
-    model = _other_model(Path(package), vs, vs_model, require_signature)
-    feeds = _feeds(Path(package), model, input_data, shape or [], require_signature)
-    runs = []
-    lines: list[str] = []
-    for threads in counts:
+    if feeds is None:
+        feeds = _random_feeds(package, model, shapes, require_signature)
+    for threads in thread_counts:
         run.progress.step(f"timing with {threads} thread{'' if threads == 1 else 's'}")
-        sides = _sides(Path(package), vs, model, threads, require_signature)
+        sides = _sides(package, vs, model, threads, require_signature)
         measured = measure(sides, feeds, min_seconds=seconds, warmup=warmup)
         timed, roofline = [], None
         if layers:
@@ -75,14 +116,12 @@ def bench(
             timed = time_layers(session, feeds, roofline=roofline)
         cache = sides[0].shape_cache
         counts_of = None if cache is None else {"hits": cache.hits, "misses": cache.misses}
-        runs.append(_record(measured, timed, threads) | {"shape_cache": counts_of})
-        lines += [*([""] if lines else []), *_lines(measured, timed, threads)]
+        lines = list(_lines(measured, timed, threads))
         if roofline is not None:
             lines.append(roofline_line(roofline))
         if cache is not None:
             lines.append(f"graphs compiled for shapes {cache.misses}, found compiled {cache.hits}")
-    result = runs[0] if len(runs) == 1 else {"machine": runs[0]["machine"], "runs": runs}
-    return Outcome(result, lines, _too_slow(runs, limit))
+        yield TimedPackage(_record(measured, timed, threads) | {"shape_cache": counts_of}, lines)
 
 
 def _thread_counts(run: Invocation) -> list[int]:
@@ -91,9 +130,7 @@ def _thread_counts(run: Invocation) -> list[int]:
     return [read_int("threads", part, 1, 1024) for part in text.split(",")] if text else [run.threads]
 
 
-def _other_model(
-    package: Path, vs: str | None, vs_model: str | None, require_signature: list[str] | None
-) -> Path | None:
+def other_model(package: Path, vs: str | None, vs_model: str | None, require_signature: Any) -> Path | None:
     """The model for ONNX Runtime, if that is the other side."""
     if vs is None or vs.endswith(".om"):
         if vs_model is not None and vs is None:
@@ -116,20 +153,12 @@ def _other_model(
         raise
 
 
-def _feeds(
-    package: Path,
-    model: Path | None,
-    input_data: str | None,
-    shapes: list[str],
-    require_signature: list[str] | None,
-) -> Any:
+def _random_feeds(package: Path, model: Path | None, shapes: Sequence[str], require_signature: Any) -> "Feeds":
     from atcpy import InferenceSession
-    from atcpy.cli.arrays import load_npz, read_shapes
+    from atcpy.cli.arrays import read_shapes
     from atcpy.verify.inputs import Fill, integer_bounds, make_feeds, session_ports
     from atcpy.verify.sizes import first_gear, with_sizes
 
-    if input_data is not None:
-        return load_npz(input_data)
     bounds = {}
     if model is not None:
         from atcpy.parsers.onnx import read_model
@@ -139,9 +168,7 @@ def _feeds(
     return make_feeds(first_gear(with_sizes(ports, read_shapes(shapes, ports))), Fill(), bounds)
 
 
-def _sides(
-    package: Path, vs: str | None, model: Path | None, threads: int, require_signature: list[str] | None
-) -> "list[Side]":
+def _sides(package: Path, vs: str | None, model: Path | None, threads: int, require_signature: Any) -> "list[Side]":
     from atcpy.bench.sides import atcpy_side, onnxruntime_side
     from atcpy.verify.oracle import open_onnxruntime
 

@@ -6,6 +6,7 @@ import os
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import onnx
 
@@ -27,7 +28,7 @@ def options_of(graph: Graph, outer: Mapping[str, object], options: Mapping[str, 
     return {"input_format": graph.input_format, **merged_options(outer, options)}
 
 
-def compile_model(model: Path | onnx.ModelProto, options: Mapping[str, object]) -> tuple[bytes, ConvertReport]:
+def compile_model(model: Path | onnx.ModelProto, options: Mapping[str, Any]) -> tuple[bytes, ConvertReport]:
     """The package of a model, and the report of the conversion. Raises what `atcpy.convert` does."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "graph.om"

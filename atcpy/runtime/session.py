@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from atcpy.runtime.gears import GearPlans
     from atcpy.runtime.io_binding import IOBinding
     from atcpy.runtime.on_demand import FindCompiler, ShapeCache
+    from atcpy.runtime.ort_arguments import ModelMetadata, SessionOptions
     from atcpy.runtime.planned_model import PlannedModel
     from atcpy.runtime.procedure import Procedure
     from atcpy.runtime.profile import Profile, TaskInfo, TaskTime
@@ -79,6 +80,9 @@ class InferenceSession:
     verify: "full" checks every byte against the checksum, "header" all but the weights. mmap: map
     the file; without it, read it. Sessions of one file share its memory, and it is checked once.
 
+    sess_options, providers: those of onnxruntime. `intra_op_num_threads` is the number of threads; each provider but
+    CPUExecutionProvider is ignored with a warning.
+
     affinity: the CPUs for the threads that the session adds to the calling one: "0-3,8", "node0" or numbers.
 
     require_signature: public keys, each a path or the bytes of PEM, one of which must have signed the package. Then
@@ -101,6 +105,8 @@ class InferenceSession:
     def __init__(
         self,
         source: str | os.PathLike[str] | bytes,
+        sess_options: SessionOptions | None = None,
+        providers: Sequence[str | tuple[str, dict[Any, Any]]] | None = None,
         *,
         threads: int | None = None,
         affinity: str | Iterable[int] | None = None,
@@ -116,6 +122,11 @@ class InferenceSession:
             raise UsageError("E10001", f'verify: "{verify}" is not full or header')
         if shape_cache < 1:
             raise UsageError("E10013", f"shape_cache: {shape_cache} is less than 1")
+        if sess_options is not None or providers is not None:
+            from atcpy.runtime.ort_arguments import check_providers, threads_of
+
+            threads = threads_of(sess_options, threads)
+            check_providers(providers)
         self._workers = choose_workers(threads, affinity)
         self.threads = self._workers.threads
         _load_custom_ops(custom_ops)
@@ -186,6 +197,32 @@ class InferenceSession:
 
             self._model = read_model(self._package)
         return self._model
+
+    def __enter__(self) -> Self:
+        """The session, for a block of `with`."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing: memory and file go when nobody has the session any more."""
+
+    def __repr__(self) -> str:
+        """The package, its inputs and outputs."""
+        ports = (", ".join(f"{p.name} {_describe(p)}" for p in ports) for ports in (self._inputs, self._outputs))
+        return f"<InferenceSession {self._package.container.source}: {' → '.join(ports)}>"
+
+    def get_providers(self) -> list[str]:
+        """The provider that runs the model, by onnxruntime's name."""
+        from atcpy.runtime.ort_arguments import PROVIDER
+
+        return [PROVIDER]
+
+    def get_modelmeta(self) -> ModelMetadata:
+        """What the package says of its model."""
+        from atcpy.runtime.ort_arguments import ModelMetadata
+
+        model = self.model
+        recorded = {"soc": model.soc, "atc_cmdline": model.cmdline, "source_sha256": model.source.sha256}
+        return ModelMetadata(model.source.producer, model.graph.name, recorded)
 
     def get_inputs(self) -> list[NodeArg]:
         """The inputs that must be fed, in the model's order."""

@@ -1,0 +1,1 @@
+"""The commands as Python functions: what `atcpy.check`, `atcpy.verify` and the others are."""
