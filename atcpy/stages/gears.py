@@ -5,7 +5,7 @@ Each gear goes through the ordinary stages from the prepared graph on, so that i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from atcpy.errors import Unsupported, UsageError, Where
@@ -13,7 +13,7 @@ from atcpy.ir import CompiledModel, Gear, Graph, Port, Sym, TensorDesc
 from atcpy.ir.clone import clone
 from atcpy.ir.gears import add_suffix, case_graph
 from atcpy.ir.shape import StaticShape, format_shape
-from atcpy.options import ANY_SIZE, GearKind, Gears, InputDims
+from atcpy.options import ANY_SIZE, GearKind, Gears
 from atcpy.passes.compile.emit_tasks import Identity, WeightLayout
 from atcpy.passes.pass_manager import PassManager
 from atcpy.passes.split.known_shapes import is_known
@@ -26,17 +26,19 @@ _Shapes = Mapping[str, StaticShape]
 
 
 def compile_gears(
-    graph: Graph, listed: Mapping[str, InputDims], gears: Gears, identity: Identity, manager: PassManager
+    graph: Graph, listed: Iterable[str], gears: Gears, identity: Identity, manager: PassManager
 ) -> CompiledModel:
-    """Compile a prepared graph for each gear. `listed` are the shapes of --input_shape, which the gears complete.
+    """Compile a prepared graph for each gear. `listed` are the inputs of --input_shape, whose open dims the gears
+    complete in that order.
 
     Raises UsageError where a gear contradicts the model, Unsupported where a shape still depends on values.
     """
     layout, quiet = WeightLayout(), PassManager(manager.options, manager.passes, manager.deadline)
-    dims = [tuple(dim if isinstance(dim, int) else ANY_SIZE for dim in shape) for shape in listed.values()]
+    shapes = {node.output.name: node.output.desc.shape or () for node in graph.inputs}
+    open_shapes = {name: tuple(dim if isinstance(dim, int) else ANY_SIZE for dim in shapes[name]) for name in listed}
     compiled: list[CompiledModel] = []
-    for number, completed in enumerate(gears.shapes(dims)):
-        copy = _with_shapes(graph, dict(zip(listed, completed, strict=True)), number)
+    for number, completed in enumerate(gears.shapes(list(open_shapes.values()))):
+        copy = _with_shapes(graph, dict(zip(open_shapes, completed, strict=True)), number)
         if number == 0:
             copy.decisions = graph.decisions  # those that the package tells
         whole = _optimized(copy, quiet if number else manager, number)
