@@ -164,7 +164,7 @@ FLAGS: tuple[Flag, ...] = (
         _refused("input_fp16_nodes", _F, _LATER),
         _refused("is_input_adjust_hw_layout", _F, _LATER),
         _refused("is_output_adjust_hw_layout", _F, _LATER),
-        _refused("insert_op_conf", _F, _LATER),
+        ("insert_op_conf", "file of AIPP: inputs become pictures of bytes, which the package converts"),
         _refused("op_name_map", _F, _CAFFE),
         _refused("raw_ge_options", _F, _LATER),
         Flag(

@@ -18,7 +18,17 @@ from enum import Enum, IntEnum
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from atcpy.errors import PackageCorrupt, ResourceLimit, Unsupported, UsageError, Where, did_you_mean, raise_os_error
+from atcpy.aipp.config import AippConfig
+from atcpy.errors import (
+    PackageCorrupt,
+    ResourceLimit,
+    Unsupported,
+    UsageError,
+    Where,
+    did_you_mean,
+    raise_all,
+    raise_os_error,
+)
 from atcpy.files import parse_json, read_file
 from atcpy.sizes import ANY_SIZE as ANY_SIZE
 from atcpy.sizes import MAX_DIM as MAX_DIM
@@ -229,6 +239,7 @@ class ParseOptions:
     allow_hardlinks: bool = False
     framework: Framework | None = None  # None: by content
     input_format: str = ""  # that of the framework
+    aipp: AippConfig | None = None
     signature: str = ""
     tag_set: tuple[str, ...] = ()
     zipmap: bool = True
@@ -619,6 +630,27 @@ def read_images(option: str, value: object) -> tuple[tuple[int, ...], ...]:
         what = f'--{option}: gear 0 "{",".join(map(str, gears[0]))}" has {len(gears[0])} numbers, needs H,W'
         raise UsageError("E10020", what, where=Where(option=option))
     return gears
+
+
+def read_insert_op_conf(option: str, value: object) -> AippConfig:
+    """A file of AIPP in ATC's textproto."""
+    from atcpy.aipp.reader import read_aipp
+
+    return read_aipp(str(value) if isinstance(value, os.PathLike) else _text(option, value))
+
+
+def _aipp(value: Mapping[str, Any]) -> AippConfig | None:
+    """The configuration of AIPP. Raises UsageError where it and the gears exclude each other."""
+    config: AippConfig | None = value["insert_op_conf"]
+    if config is None:
+        return None
+    if value["dynamic_dims"]:
+        what = "--dynamic_dims and --insert_op_conf cannot be used together"
+        hint = "--dynamic_batch_size, or --dynamic_image_size"
+        raise UsageError("E10001", what, where=Where(option="insert_op_conf"), hint=hint)
+    if value["dynamic_image_size"]:
+        raise_all([problem for block in config.blocks for problem in block.problems_with_image_gears()])
+    return config
 
 
 def _batches_text(rows: Sequence[Sequence[int]]) -> str:
@@ -1102,6 +1134,13 @@ _TABLE = (
         "",
         "what the package calls the layout of the inputs: NHWC (TensorFlow's), NCHW (ONNX's), ND, NDHWC or NCDHW",
     ),
+    Option(
+        "insert_op_conf",
+        read_insert_op_conf,
+        None,
+        "file of AIPP, as ATC's: inputs become pictures of bytes, and the package converts them",
+        lambda config: "sha256:" + config.sha256,
+    ),
     Option("signature", _text, "", "SavedModel: which of its signatures; default: serving_default"),
     Option("tag_set", read_names, (), "SavedModel: the tags of its graph; default: serve"),
     Option("zipmap", read_bool, True, "give scores as ZipMap does, a dict of each row by label; without, as a tensor"),
@@ -1262,6 +1301,7 @@ def _sorted_into_records(read: Mapping[str, Any], recorded: Mapping[str, str]) -
             allow_hardlinks=value["allow_hardlinks"],
             framework=value["framework"],
             input_format=value["input_format"],
+            aipp=_aipp(value),
             signature=value["signature"],
             tag_set=value["tag_set"],
             zipmap=value["zipmap"],

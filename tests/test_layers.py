@@ -12,6 +12,7 @@ from tests.sources import ROOT, relative_name, syntax
 LAYERS = [
     {"errors"},
     {"sizes", "threads", "discovery", "files"},
+    {"aipp"},
     {"options", "atc_flags"},
     {"ir"},
     {"ops", "formats", "kernels"},
@@ -58,7 +59,7 @@ def test_imports_go_down() -> None:
 
 
 # What runs a package. The compiler's writer of packages lies beside their reader, and is none of it.
-RUNTIME = {"errors", "sizes", "threads", "files", "options", "discovery"}
+RUNTIME = {"errors", "sizes", "threads", "files", "aipp", "options", "discovery"}
 RUNTIME |= {"ir", "ops", "formats", "kernels", "om", "runtime"}
 RUNTIME_MODULES = [
     path

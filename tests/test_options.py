@@ -117,7 +117,7 @@ NEEDED: dict[str, dict[str, object]] = {
 }
 
 
-@pytest.mark.parametrize("name", sorted(set(OPTIONS) - {"dump_passes", "fusion_switch_file"}))
+@pytest.mark.parametrize("name", sorted(set(OPTIONS) - {"dump_passes", "fusion_switch_file", "insert_op_conf"}))
 def test_each_option_has_an_effect(name: str) -> None:
     value, path, expected = EFFECTS[name]
     changed: Any = convert_options({name: value, **NEEDED.get(name, {})})

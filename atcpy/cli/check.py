@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 TABLE = (
     "soc", "framework", "custom_ops", "input_shape", "dynamic_batch_size", "dynamic_image_size", "dynamic_dims",
-    "out_nodes", "input_format", "signature", "tag_set", "static",
+    "out_nodes", "input_format", "insert_op_conf", "signature", "tag_set", "static",
     "fold_default_inputs", "max_const", "max_growth",
 )  # fmt: skip
 _NODES_SHOWN = 2

@@ -16,7 +16,7 @@ from atcpy.options import OPTIONS, ConvertOptions, ExternalWeight, convert_optio
 
 TABLE = (
     "soc", "framework", "custom_ops", "input_shape", "dynamic_batch_size", "dynamic_image_size", "dynamic_dims",
-    "out_nodes", "input_format", "signature", "tag_set",
+    "out_nodes", "input_format", "insert_op_conf", "signature", "tag_set",
     "zipmap", "static", "fold_default_inputs", "oo_level", "skip_pass", "fusion_switch_file",
     "optimization_switch", "pass_limit", "op_select_implmode", "enable_graph_kernel", "disable_reuse_memory",
     "enable_single_stream", "external_weight", "iterations_per_loop", "state", "stepped", "max_const", "max_growth",

@@ -34,15 +34,19 @@ def check_inputs(imported: NamedGraph, options: ParseOptions) -> list[AtcError]:
     return problems
 
 
+def input_layout(framework: str, options: ParseOptions) -> str:
+    """What the user calls the layout of the inputs; the default is the framework's own."""
+    return options.input_format or ("NCHW" if framework == "onnx" else "NHWC")
+
+
 def choose_format(graph: Graph, framework: str, options: ParseOptions) -> None:
     """Notes on the inputs of four and five dims what the user calls their layout, for the package to say so; `ND` where
     a word does not fit the dims. The default is the framework's own; nothing is computed otherwise for it.
     """
-    is_onnx = framework == "onnx"
-    if is_onnx and options.input_format in ("NHWC", "NDHWC"):
-        what = f'--input_format: "{options.input_format}" is no layout of an ONNX model, which is NCHW, ND or NCDHW'
+    asked = input_layout(framework, options)
+    if framework == "onnx" and asked in ("NHWC", "NDHWC"):
+        what = f'--input_format: "{asked}" is no layout of an ONNX model, which is NCHW, ND or NCDHW'
         raise UsageError("E10001", what, where=Where(option="input_format"), hint="leave it out, or NCHW")
-    asked = options.input_format or ("NCHW" if is_onnx else "NHWC")
     for node in graph.inputs:
         shape = node.output.desc.shape
         if shape is not None:

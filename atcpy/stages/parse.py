@@ -10,7 +10,8 @@ from atcpy.errors import AtcWarning, Where
 from atcpy.ir import Graph
 from atcpy.ops.custom import CustomOps
 from atcpy.options import Framework, ParseOptions
-from atcpy.parsers.choices import choose_format
+from atcpy.parsers.aipp import insert_aipp
+from atcpy.parsers.choices import choose_format, input_layout
 from atcpy.parsers.onnx import import_onnx
 from atcpy.parsers.onnx.reader import ModelFile
 from atcpy.parsers.parsed import ParsedModel
@@ -27,8 +28,13 @@ def parse(model: Path | onnx.ModelProto | ModelFile, options: ParseOptions, cust
         parsed = import_tensorflow(model, options)
     else:
         parsed = import_onnx(model, options, custom)
-    choose_format(parsed.graph, parsed.source.framework, options)
-    return replace(parsed, warnings=(*parsed.warnings, *_default_warnings(parsed.graph)))
+    graph, framework = parsed.graph, parsed.source.framework
+    choose_format(graph, framework, options)
+    warnings = [*parsed.warnings, *_default_warnings(graph)]
+    if options.aipp is not None:
+        gears = None if options.gears is None else options.gears.kind
+        warnings += insert_aipp(graph, options.aipp, input_layout(framework, options), gears)
+    return replace(parsed, warnings=tuple(warnings))
 
 
 def _default_warnings(graph: Graph) -> Iterator[AtcWarning]:

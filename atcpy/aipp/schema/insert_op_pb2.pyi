@@ -1,0 +1,184 @@
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class InsertNewOps(_message.Message):
+    __slots__ = ("aipp_op",)
+    AIPP_OP_FIELD_NUMBER: _ClassVar[int]
+    aipp_op: _containers.RepeatedCompositeFieldContainer[AippOpParams]
+    def __init__(self, aipp_op: _Optional[_Iterable[_Union[AippOpParams, _Mapping]]] = ...) -> None: ...
+
+class AippOpParams(_message.Message):
+    __slots__ = ("aipp_mode", "related_input_rank", "input_edge_idx", "max_src_image_size", "support_rotation", "related_input_name", "mean_chn_0", "mean_chn_1", "mean_chn_2", "min_chn_0", "min_chn_1", "min_chn_2", "var_reci_chn_0", "var_reci_chn_1", "var_reci_chn_2", "mean_chn_3", "min_chn_3", "var_reci_chn_3", "matrix_r0c0", "matrix_r0c1", "matrix_r0c2", "matrix_r1c0", "matrix_r1c1", "matrix_r1c2", "matrix_r2c0", "matrix_r2c1", "matrix_r2c2", "output_bias_0", "output_bias_1", "output_bias_2", "input_bias_0", "input_bias_1", "input_bias_2", "raw_rgbir_to_f16_n", "input_format", "csc_switch", "cpadding_value", "rbuv_swap_switch", "ax_swap_switch", "single_line_mode", "src_image_size_w", "src_image_size_h", "crop", "load_start_pos_w", "load_start_pos_h", "crop_size_w", "crop_size_h", "resize", "resize_output_w", "resize_output_h", "padding", "left_padding_size", "right_padding_size", "top_padding_size", "bottom_padding_size", "padding_value", "rotation_angle")
+    class InputFormat(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        UNDEFINED: _ClassVar[AippOpParams.InputFormat]
+        YUV420SP_U8: _ClassVar[AippOpParams.InputFormat]
+        XRGB8888_U8: _ClassVar[AippOpParams.InputFormat]
+        RGB888_U8: _ClassVar[AippOpParams.InputFormat]
+        YUV400_U8: _ClassVar[AippOpParams.InputFormat]
+        NC1HWC0DI_FP16: _ClassVar[AippOpParams.InputFormat]
+        NC1HWC0DI_S8: _ClassVar[AippOpParams.InputFormat]
+        ARGB8888_U8: _ClassVar[AippOpParams.InputFormat]
+        YUYV_U8: _ClassVar[AippOpParams.InputFormat]
+        YUV422SP_U8: _ClassVar[AippOpParams.InputFormat]
+        AYUV444_U8: _ClassVar[AippOpParams.InputFormat]
+        RAW10: _ClassVar[AippOpParams.InputFormat]
+        RAW12: _ClassVar[AippOpParams.InputFormat]
+        RAW16: _ClassVar[AippOpParams.InputFormat]
+        RAW24: _ClassVar[AippOpParams.InputFormat]
+        RGB16: _ClassVar[AippOpParams.InputFormat]
+        RGB20: _ClassVar[AippOpParams.InputFormat]
+        RGB24: _ClassVar[AippOpParams.InputFormat]
+        RGB8_IR: _ClassVar[AippOpParams.InputFormat]
+        RGB16_IR: _ClassVar[AippOpParams.InputFormat]
+        RGB24_IR: _ClassVar[AippOpParams.InputFormat]
+    UNDEFINED: AippOpParams.InputFormat
+    YUV420SP_U8: AippOpParams.InputFormat
+    XRGB8888_U8: AippOpParams.InputFormat
+    RGB888_U8: AippOpParams.InputFormat
+    YUV400_U8: AippOpParams.InputFormat
+    NC1HWC0DI_FP16: AippOpParams.InputFormat
+    NC1HWC0DI_S8: AippOpParams.InputFormat
+    ARGB8888_U8: AippOpParams.InputFormat
+    YUYV_U8: AippOpParams.InputFormat
+    YUV422SP_U8: AippOpParams.InputFormat
+    AYUV444_U8: AippOpParams.InputFormat
+    RAW10: AippOpParams.InputFormat
+    RAW12: AippOpParams.InputFormat
+    RAW16: AippOpParams.InputFormat
+    RAW24: AippOpParams.InputFormat
+    RGB16: AippOpParams.InputFormat
+    RGB20: AippOpParams.InputFormat
+    RGB24: AippOpParams.InputFormat
+    RGB8_IR: AippOpParams.InputFormat
+    RGB16_IR: AippOpParams.InputFormat
+    RGB24_IR: AippOpParams.InputFormat
+    class AippMode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        undefined: _ClassVar[AippOpParams.AippMode]
+        static: _ClassVar[AippOpParams.AippMode]
+        dynamic: _ClassVar[AippOpParams.AippMode]
+    undefined: AippOpParams.AippMode
+    static: AippOpParams.AippMode
+    dynamic: AippOpParams.AippMode
+    AIPP_MODE_FIELD_NUMBER: _ClassVar[int]
+    RELATED_INPUT_RANK_FIELD_NUMBER: _ClassVar[int]
+    INPUT_EDGE_IDX_FIELD_NUMBER: _ClassVar[int]
+    MAX_SRC_IMAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    SUPPORT_ROTATION_FIELD_NUMBER: _ClassVar[int]
+    RELATED_INPUT_NAME_FIELD_NUMBER: _ClassVar[int]
+    MEAN_CHN_0_FIELD_NUMBER: _ClassVar[int]
+    MEAN_CHN_1_FIELD_NUMBER: _ClassVar[int]
+    MEAN_CHN_2_FIELD_NUMBER: _ClassVar[int]
+    MIN_CHN_0_FIELD_NUMBER: _ClassVar[int]
+    MIN_CHN_1_FIELD_NUMBER: _ClassVar[int]
+    MIN_CHN_2_FIELD_NUMBER: _ClassVar[int]
+    VAR_RECI_CHN_0_FIELD_NUMBER: _ClassVar[int]
+    VAR_RECI_CHN_1_FIELD_NUMBER: _ClassVar[int]
+    VAR_RECI_CHN_2_FIELD_NUMBER: _ClassVar[int]
+    MEAN_CHN_3_FIELD_NUMBER: _ClassVar[int]
+    MIN_CHN_3_FIELD_NUMBER: _ClassVar[int]
+    VAR_RECI_CHN_3_FIELD_NUMBER: _ClassVar[int]
+    MATRIX_R0C0_FIELD_NUMBER: _ClassVar[int]
+    MATRIX_R0C1_FIELD_NUMBER: _ClassVar[int]
+    MATRIX_R0C2_FIELD_NUMBER: _ClassVar[int]
+    MATRIX_R1C0_FIELD_NUMBER: _ClassVar[int]
+    MATRIX_R1C1_FIELD_NUMBER: _ClassVar[int]
+    MATRIX_R1C2_FIELD_NUMBER: _ClassVar[int]
+    MATRIX_R2C0_FIELD_NUMBER: _ClassVar[int]
+    MATRIX_R2C1_FIELD_NUMBER: _ClassVar[int]
+    MATRIX_R2C2_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_BIAS_0_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_BIAS_1_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_BIAS_2_FIELD_NUMBER: _ClassVar[int]
+    INPUT_BIAS_0_FIELD_NUMBER: _ClassVar[int]
+    INPUT_BIAS_1_FIELD_NUMBER: _ClassVar[int]
+    INPUT_BIAS_2_FIELD_NUMBER: _ClassVar[int]
+    RAW_RGBIR_TO_F16_N_FIELD_NUMBER: _ClassVar[int]
+    INPUT_FORMAT_FIELD_NUMBER: _ClassVar[int]
+    CSC_SWITCH_FIELD_NUMBER: _ClassVar[int]
+    CPADDING_VALUE_FIELD_NUMBER: _ClassVar[int]
+    RBUV_SWAP_SWITCH_FIELD_NUMBER: _ClassVar[int]
+    AX_SWAP_SWITCH_FIELD_NUMBER: _ClassVar[int]
+    SINGLE_LINE_MODE_FIELD_NUMBER: _ClassVar[int]
+    SRC_IMAGE_SIZE_W_FIELD_NUMBER: _ClassVar[int]
+    SRC_IMAGE_SIZE_H_FIELD_NUMBER: _ClassVar[int]
+    CROP_FIELD_NUMBER: _ClassVar[int]
+    LOAD_START_POS_W_FIELD_NUMBER: _ClassVar[int]
+    LOAD_START_POS_H_FIELD_NUMBER: _ClassVar[int]
+    CROP_SIZE_W_FIELD_NUMBER: _ClassVar[int]
+    CROP_SIZE_H_FIELD_NUMBER: _ClassVar[int]
+    RESIZE_FIELD_NUMBER: _ClassVar[int]
+    RESIZE_OUTPUT_W_FIELD_NUMBER: _ClassVar[int]
+    RESIZE_OUTPUT_H_FIELD_NUMBER: _ClassVar[int]
+    PADDING_FIELD_NUMBER: _ClassVar[int]
+    LEFT_PADDING_SIZE_FIELD_NUMBER: _ClassVar[int]
+    RIGHT_PADDING_SIZE_FIELD_NUMBER: _ClassVar[int]
+    TOP_PADDING_SIZE_FIELD_NUMBER: _ClassVar[int]
+    BOTTOM_PADDING_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PADDING_VALUE_FIELD_NUMBER: _ClassVar[int]
+    ROTATION_ANGLE_FIELD_NUMBER: _ClassVar[int]
+    aipp_mode: AippOpParams.AippMode
+    related_input_rank: int
+    input_edge_idx: _containers.RepeatedScalarFieldContainer[int]
+    max_src_image_size: int
+    support_rotation: bool
+    related_input_name: str
+    mean_chn_0: int
+    mean_chn_1: int
+    mean_chn_2: int
+    min_chn_0: float
+    min_chn_1: float
+    min_chn_2: float
+    var_reci_chn_0: _containers.RepeatedScalarFieldContainer[float]
+    var_reci_chn_1: _containers.RepeatedScalarFieldContainer[float]
+    var_reci_chn_2: _containers.RepeatedScalarFieldContainer[float]
+    mean_chn_3: int
+    min_chn_3: float
+    var_reci_chn_3: _containers.RepeatedScalarFieldContainer[float]
+    matrix_r0c0: _containers.RepeatedScalarFieldContainer[int]
+    matrix_r0c1: _containers.RepeatedScalarFieldContainer[int]
+    matrix_r0c2: _containers.RepeatedScalarFieldContainer[int]
+    matrix_r1c0: _containers.RepeatedScalarFieldContainer[int]
+    matrix_r1c1: _containers.RepeatedScalarFieldContainer[int]
+    matrix_r1c2: _containers.RepeatedScalarFieldContainer[int]
+    matrix_r2c0: _containers.RepeatedScalarFieldContainer[int]
+    matrix_r2c1: _containers.RepeatedScalarFieldContainer[int]
+    matrix_r2c2: _containers.RepeatedScalarFieldContainer[int]
+    output_bias_0: _containers.RepeatedScalarFieldContainer[int]
+    output_bias_1: _containers.RepeatedScalarFieldContainer[int]
+    output_bias_2: _containers.RepeatedScalarFieldContainer[int]
+    input_bias_0: _containers.RepeatedScalarFieldContainer[int]
+    input_bias_1: _containers.RepeatedScalarFieldContainer[int]
+    input_bias_2: _containers.RepeatedScalarFieldContainer[int]
+    raw_rgbir_to_f16_n: int
+    input_format: AippOpParams.InputFormat
+    csc_switch: bool
+    cpadding_value: float
+    rbuv_swap_switch: bool
+    ax_swap_switch: bool
+    single_line_mode: bool
+    src_image_size_w: int
+    src_image_size_h: int
+    crop: bool
+    load_start_pos_w: int
+    load_start_pos_h: int
+    crop_size_w: int
+    crop_size_h: int
+    resize: bool
+    resize_output_w: int
+    resize_output_h: int
+    padding: bool
+    left_padding_size: int
+    right_padding_size: int
+    top_padding_size: int
+    bottom_padding_size: int
+    padding_value: float
+    rotation_angle: int
+    def __init__(self, aipp_mode: _Optional[_Union[AippOpParams.AippMode, str]] = ..., related_input_rank: _Optional[int] = ..., input_edge_idx: _Optional[_Iterable[int]] = ..., max_src_image_size: _Optional[int] = ..., support_rotation: _Optional[bool] = ..., related_input_name: _Optional[str] = ..., mean_chn_0: _Optional[int] = ..., mean_chn_1: _Optional[int] = ..., mean_chn_2: _Optional[int] = ..., min_chn_0: _Optional[float] = ..., min_chn_1: _Optional[float] = ..., min_chn_2: _Optional[float] = ..., var_reci_chn_0: _Optional[_Iterable[float]] = ..., var_reci_chn_1: _Optional[_Iterable[float]] = ..., var_reci_chn_2: _Optional[_Iterable[float]] = ..., mean_chn_3: _Optional[int] = ..., min_chn_3: _Optional[float] = ..., var_reci_chn_3: _Optional[_Iterable[float]] = ..., matrix_r0c0: _Optional[_Iterable[int]] = ..., matrix_r0c1: _Optional[_Iterable[int]] = ..., matrix_r0c2: _Optional[_Iterable[int]] = ..., matrix_r1c0: _Optional[_Iterable[int]] = ..., matrix_r1c1: _Optional[_Iterable[int]] = ..., matrix_r1c2: _Optional[_Iterable[int]] = ..., matrix_r2c0: _Optional[_Iterable[int]] = ..., matrix_r2c1: _Optional[_Iterable[int]] = ..., matrix_r2c2: _Optional[_Iterable[int]] = ..., output_bias_0: _Optional[_Iterable[int]] = ..., output_bias_1: _Optional[_Iterable[int]] = ..., output_bias_2: _Optional[_Iterable[int]] = ..., input_bias_0: _Optional[_Iterable[int]] = ..., input_bias_1: _Optional[_Iterable[int]] = ..., input_bias_2: _Optional[_Iterable[int]] = ..., raw_rgbir_to_f16_n: _Optional[int] = ..., input_format: _Optional[_Union[AippOpParams.InputFormat, str]] = ..., csc_switch: _Optional[bool] = ..., cpadding_value: _Optional[float] = ..., rbuv_swap_switch: _Optional[bool] = ..., ax_swap_switch: _Optional[bool] = ..., single_line_mode: _Optional[bool] = ..., src_image_size_w: _Optional[int] = ..., src_image_size_h: _Optional[int] = ..., crop: _Optional[bool] = ..., load_start_pos_w: _Optional[int] = ..., load_start_pos_h: _Optional[int] = ..., crop_size_w: _Optional[int] = ..., crop_size_h: _Optional[int] = ..., resize: _Optional[bool] = ..., resize_output_w: _Optional[int] = ..., resize_output_h: _Optional[int] = ..., padding: _Optional[bool] = ..., left_padding_size: _Optional[int] = ..., right_padding_size: _Optional[int] = ..., top_padding_size: _Optional[int] = ..., bottom_padding_size: _Optional[int] = ..., padding_value: _Optional[float] = ..., rotation_angle: _Optional[int] = ...) -> None: ...
