@@ -76,6 +76,7 @@ def test_a_block_that_names_a_file_quotes_it() -> None:
             for name in (
                 "concurrency.md",
                 "big-models.md",
+                "aipp.md",
                 "conformance.md",
                 "custom-ops.md",
                 "dynamic-shapes.md",

@@ -9,18 +9,21 @@ import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, BinaryIO
+from typing import IO, TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
+from atcpy.aipp.config import AIPP, Picture
 from atcpy.errors import UsageError, Where, did_you_mean, raise_os_error
-from atcpy.files import open_file
+from atcpy.files import open_file, parse_json
 from atcpy.om.atomic import atomic_write, atomic_write_together, directory
 from atcpy.options import MAX_DIM, read_int
 from atcpy.verify.inputs import Array, Feeds, Fill, Port, make_array
 
 if TYPE_CHECKING:
     from PIL.Image import Image
+
+    from atcpy import InferenceSession
 
 # What numpy, which parses headers as Python, zipfile and zlib raise for files that are damaged, encrypted or none of
 # theirs; RecursionError is a RuntimeError.
@@ -132,6 +135,36 @@ def read_image(port: Port, path: str, *, mean: str | None, std: str | None, layo
         picture = np.rint(picture)
     picture = picture.astype(port.dtype.numpy)
     return np.ascontiguousarray((picture.transpose(2, 0, 1) if layout == "NCHW" else picture)[np.newaxis])
+
+
+def aipp_settings(session: "InferenceSession", name: str) -> dict[str, Any] | None:
+    """The settings of AIPP that the package records of an input; None where it has none."""
+    for data in session.model.graph.inputs:
+        if data.output.name == name and AIPP in data.attrs:
+            settings: dict[str, Any] = parse_json(data.str_attr(AIPP, ""))
+            return settings
+    return None
+
+
+def read_bytes_of_image(
+    port: Port, path: str, settings: Mapping[str, Any], *, mean: str | None, std: str | None
+) -> Array:
+    """A picture for an input with AIPP: its bytes as they are, in the order of channels that the input has."""
+    where = Where(option="image")
+    if mean is not None or std is not None:
+        what = f'--mean and --std are not for the input "{port.name}": the package has its own, of AIPP'
+        raise UsageError("E10001", what, where=where, hint="drop them")
+    if settings["input_format"] == Picture.YUV420SP.value:
+        what = f'--image: input "{port.name}" takes YUV420SP, which no file of a picture holds'
+        raise UsageError("E10405", what, where=where, hint="--input with an array of its bytes")
+    channels, height, width = _picture_size(port, "NHWC")
+    picture = np.asarray(_open_image(path, channels, (width, height)), np.uint8).reshape(height, width, channels)
+    order = list(range(channels))
+    if settings.get("rbuv_swap_switch"):
+        order[:3] = order[2::-1]
+    if settings.get("ax_swap_switch"):
+        order = order[3:] + order[:3]
+    return np.ascontiguousarray(picture[np.newaxis, :, :, order])
 
 
 def _picture_size(port: Port, layout: str) -> tuple[int, int, int]:

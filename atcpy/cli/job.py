@@ -46,7 +46,15 @@ class InputSources:
         """Load or create the arrays for a package's inputs on this rank, but for those that are states: of one run, or
         where there are several archives of one each.
         """
-        from atcpy.cli.arrays import load_npz, read_image, read_input, read_shapes, split_assignment
+        from atcpy.cli.arrays import (
+            aipp_settings,
+            load_npz,
+            read_bytes_of_image,
+            read_image,
+            read_input,
+            read_shapes,
+            split_assignment,
+        )
         from atcpy.verify.inputs import Fill, make_feeds, session_ports
         from atcpy.verify.sizes import first_gear, with_sizes
 
@@ -61,6 +69,10 @@ class InputSources:
             if port.name in feeds:
                 what = f'--image: input "{port.name}" has a value already'
                 raise UsageError("E10056", what, where=Where(option="image", value=port.name), hint="give it once")
+            aipp = aipp_settings(session, port.name)
+            if aipp is not None:
+                feeds[port.name] = read_bytes_of_image(port, path, aipp, mean=self.mean, std=self.std)
+                continue
             feeds[port.name] = read_image(port, path, mean=self.mean, std=self.std, layout=self.layout)
         archives = [load_npz(of_rank(path, world.rank, world.ranks)) for path in self.npz]
         if len(archives) > 1 and not states:

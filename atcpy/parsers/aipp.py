@@ -10,14 +10,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from atcpy.aipp.config import CHANNELS, MAX_SIDE, Aipp, AippConfig, Conversion, Picture
+from atcpy.aipp.config import AIPP, CHANNELS, MAX_SIDE, Aipp, AippConfig, Conversion, Picture
 from atcpy.errors import AtcError, AtcWarning, Unsupported, UsageError, Where, did_you_mean, raise_all
 from atcpy.ir import DType, Graph, Node, TensorDesc, Value
 from atcpy.ir.builder import Builder
 from atcpy.ir.shape import Dim, format_shape
 from atcpy.sizes import GearKind
 
-AIPP = "aipp"  # the attribute of an input that records the settings, as JSON
 _DTYPES = (DType.FLOAT32, DType.FLOAT16, DType.UINT8)
 _AXES = {"NCHW": (0, 2, 3, 1), "NHWC": (0, 1, 2, 3)}  # of N, H, W and C
 

@@ -7,7 +7,8 @@ from functools import partial
 from pathlib import Path
 
 from atcpy import InferenceSession
-from atcpy.errors import AtcError, UsageError, Where, group, raise_os_error
+from atcpy.aipp.config import AIPP
+from atcpy.errors import AtcError, Unsupported, UsageError, Where, group, raise_os_error
 from atcpy.files import open_file
 from atcpy.ir import Source
 from atcpy.om.signature import PublicKeys
@@ -66,6 +67,7 @@ def verify(
     """
     step("loading the package")
     session = InferenceSession(package, threads=threads, require_signature=require_signature)
+    _refuse_aipp(session)
     recorded = session.model.source.sha256
     path = against if against is not None else find_model(package, session.model.source)
     step("reading the model")
@@ -131,6 +133,15 @@ class _Case:
     random: frozenset[str] = frozenset()
     steps: Mapping[str, float] = field(default_factory=dict)
     custom: CustomOps = CustomOps()  # noqa: RUF009
+
+
+def _refuse_aipp(session: InferenceSession) -> None:
+    """E10055 for a package that takes pictures of bytes: its model takes something else."""
+    names = [data.output.name for data in session.model.graph.inputs if AIPP in data.attrs]
+    if names:
+        what = f'verify of a package with AIPP is not supported: its input "{names[0]}" is not that of the model'
+        hint = "verify a package that is converted without --insert_op_conf; AIPP itself is in front of the model"
+        raise Unsupported("E10055", what, where=Where(value=names[0]), hint=hint)
 
 
 def _onnx_case(

@@ -5,9 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnx.parser
 import pytest
 from PIL import Image
 
+import atcpy
 from atcpy.cli.arrays import read_image, safe_names
 from atcpy.errors import UsageError
 from atcpy.ir import DType
@@ -230,3 +232,61 @@ def test_the_memory_limit_counts_for_the_largest_sizes(
     refused = invoke(*small, "--memory-limit", "128K")  # the kernels need scratch besides
     assert (refused.code, "a run with inputs of these sizes needs" in refused.err) == (6, True)
     assert invoke(*small, "--memory-limit", "1M").code == 0
+
+
+# --- pictures for inputs with AIPP
+
+BYTES = """<ir_version: 8, opset_import: ["" : 17]> g (float[1,CHANNELS,2,3] x) => (float[1,CHANNELS,2,3] y) {
+    y = Identity(x)
+}"""
+
+
+def with_aipp(folder: Path, settings: str, channels: int = 3) -> Path:
+    """A package that gives the bytes of pictures as numbers."""
+    (folder / "aipp.cfg").write_text(f"aipp_op {{ aipp_mode: static {settings} }}")
+    text = BYTES.replace("CHANNELS", str(channels))
+    atcpy.convert(onnx.parser.parse_model(text), folder / "bytes.om", insert_op_conf=folder / "aipp.cfg")
+    return folder / "bytes.om"
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        "input_format: RGB888_U8",
+        "input_format: RGB888_U8 rbuv_swap_switch: true",
+        "input_format: XRGB8888_U8",
+        "input_format: XRGB8888_U8 ax_swap_switch: true",
+        "input_format: XRGB8888_U8 ax_swap_switch: true rbuv_swap_switch: true",
+    ],
+)
+def test_a_picture_is_fed_as_aipp_takes_it(invoke: Invoke, tmp_path: Path, settings: str) -> None:
+    package = with_aipp(tmp_path, settings)
+    ran = invoke("run", package, "--image", picture(tmp_path), "--npz_out", tmp_path / "y.npz")
+    assert ran.code == 0, ran.err
+    result = np.load(tmp_path / "y.npz")["y"]
+    assert np.array_equal(result[0].transpose(1, 2, 0), np.arange(18).reshape(2, 3, 3))
+
+
+def test_a_gray_picture_is_fed_as_aipp_takes_it(invoke: Invoke, tmp_path: Path) -> None:
+    package = with_aipp(tmp_path, "input_format: YUV400_U8", 1)
+    assert invoke("run", package, "--image", picture(tmp_path), "--npz_out", tmp_path / "y.npz").code == 0
+    gray = np.asarray(Image.open(tmp_path / "p.png").convert("L"))
+    assert np.array_equal(np.load(tmp_path / "y.npz")["y"][0, 0], gray)
+
+
+def test_what_is_no_picture_for_aipp(invoke: Invoke, tmp_path: Path) -> None:
+    package = with_aipp(tmp_path, "input_format: RGB888_U8")
+    ran = invoke("run", package, "--image", picture(tmp_path), "--mean", "3")
+    assert (ran.code, "E10001" in ran.err) == (2, True)
+    text = """<ir_version: 8, opset_import: ["" : 17]> g (float[1,3,2,4] x) => (float[1,3,2,4] y) { y = Identity(x) }"""
+    (tmp_path / "aipp.cfg").write_text("aipp_op { aipp_mode: static input_format: YUV420SP_U8 }")
+    atcpy.convert(onnx.parser.parse_model(text), package, insert_op_conf=tmp_path / "aipp.cfg")
+    ran = invoke("run", package, "--image", picture(tmp_path))
+    assert (ran.code, "E10405" in ran.err) == (2, True)
+
+
+def test_a_package_with_aipp_is_not_verified(invoke: Invoke, tmp_path: Path) -> None:
+    package = with_aipp(tmp_path, "input_format: RGB888_U8")
+    onnx.save(onnx.parser.parse_model(BYTES.replace("CHANNELS", "3")), tmp_path / "bytes.onnx")
+    ran = invoke("verify", package, "--against", tmp_path / "bytes.onnx")
+    assert (ran.code, "E10055" in ran.err) == (4, True)

@@ -26,6 +26,7 @@ CNN = """<ir_version: 8, opset_import: ["" : 17]> g (float[N,3,H,W] x) => (float
 IDS = """<ir_version: 8, opset_import: ["" : 17]> g (float[1,L] ids, float[1,L] mask) => (float[1,L] y) {
     y = Mul(ids, mask)
 }"""
+AS_FED = """<ir_version: 8, opset_import: ["" : 17]> g (float[1,3,14,9] x) => (float[1,3,14,9] y) { y = Identity(x) }"""
 SOC = "--soc_version=Ascend310P3"
 
 
@@ -144,6 +145,44 @@ def test_15_a_range(invoke: Invoke) -> None:
     ran = converted(invoke, "--input_shape_range=x:[1~8,3,8,8]")
     assert (ran.code, lines_of(ran)[3].split(":")[0]) == (0, "W0030")
     assert InferenceSession("r.om").get_inputs()[0].ranges[0] == (1, 8)
+
+
+def test_16_aipp_normalizes_pictures(invoke: Invoke, folder: Path) -> None:
+    onnx.save(parser.parse_model(AS_FED), "p.onnx")
+    mean, factor = (124, 116, 104), (0.0171247538, 0.0175070028, 0.0174291939)
+    channels = (f"mean_chn_{i}: {mean[i]} var_reci_chn_{i}: {factor[i]}" for i in range(3))
+    lines = ["aipp_op {", "aipp_mode: static", "input_format: RGB888_U8", *channels, "}"]
+    (folder / "aipp.cfg").write_text("\n".join(lines))
+    assert converted(invoke, "--insert_op_conf=aipp.cfg", model="p.onnx").code == 0
+    shown = invoke("inspect", "r.om", "--io").out.split()
+    assert shown[shown.index("input") :][1:5] == ["x", "uint8", "[1,14,9,3]", "NHWC"]
+    picture = np.random.default_rng(0).integers(0, 256, (1, 14, 9, 3), np.uint8)
+    (result,) = InferenceSession("r.om").run(None, {"x": picture})
+    expected = ((picture - np.array(mean)) * factor).transpose(0, 3, 1, 2)
+    np.testing.assert_allclose(result, expected, atol=1e-3)
+    (folder / "aipp.cfg").write_text("\n".join([*lines[:-1], "mean_chn_0: 1", "}"]))
+    assert "aipp.cfg:7:" in assert_failed(converted(invoke, "--insert_op_conf=aipp.cfg", model="p.onnx"), "E13018", 2)
+    (folder / "aipp.cfg").write_text("\n".join([*lines[:-1], "crop: true", "load_start_pos_w: 1", "}"]))
+    ran = converted(invoke, "--insert_op_conf=aipp.cfg", model="p.onnx")
+    text = assert_failed(ran, "E10052", 2)
+    assert "1 + 9 > 9" in text
+    assert "Where: aipp.cfg:8" in text
+
+
+def test_17_aipp_converts_nv12_bit_for_bit(invoke: Invoke, folder: Path) -> None:
+    onnx.save(parser.parse_model(AS_FED.replace("14,9", "14,10")), "p.onnx")
+    rows = ((298, 0, 409), (298, -100, -208), (298, 516, 0))
+    numbers = " ".join(f"matrix_r{r}c{c}: {rows[r][c]}" for r in range(3) for c in range(3))
+    text = "aipp_op { aipp_mode: static input_format: YUV420SP_U8 csc_switch: true " + numbers
+    (folder / "aipp.cfg").write_text(text + " input_bias_0: 16 input_bias_1: 128 input_bias_2: 128 }")
+    assert converted(invoke, "--insert_op_conf=aipp.cfg", model="p.onnx").code == 0
+    assert InferenceSession("r.om").get_inputs()[0].shape == (1, 21, 10, 1)
+    nv12 = np.random.default_rng(0).integers(0, 256, 210, np.uint8)
+    (result,) = InferenceSession("r.om").run(None, {"x": nv12.reshape(1, 21, 10, 1)})
+    chroma = nv12[140:].reshape(7, 5, 2).repeat(2, 0).repeat(2, 1)
+    yuv = np.dstack([nv12[:140].reshape(14, 10), chroma]).astype(np.int64)
+    expected = np.clip((yuv - (16, 128, 128)) @ np.array(rows).T >> 8, 0, 255)
+    np.testing.assert_array_equal(result[0].transpose(1, 2, 0), expected)
 
 
 def test_19_outputs_by_node(invoke: Invoke) -> None:
