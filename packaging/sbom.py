@@ -19,6 +19,7 @@ from typing import Any
 EXTENSION = "atcpy/kernels/_kernels"
 # Data that follows the definitions of others. Nothing in the wheel is a copy of their files.
 FOLLOWING = {
+    "atcpy/aipp/schema/insert_op.proto": "Names of the fields are those of the manual of ATC.",
     "atcpy/om/schema/ge_ir.proto": "Names and numbers of the fields are those of GE's model description.",
     "atcpy/om/schema/task.proto": "Names and numbers of the fields are those of GE's task description.",
     "atcpy/parsers/tensorflow/schema/tensorflow.proto": "Names and numbers of the fields are those of TensorFlow.",
@@ -54,7 +55,7 @@ def bill_of_materials(
             "component": {
                 "bom-ref": purl, "type": "library", "name": project["name"], "version": project["version"],
                 "description": project["description"], "licenses": licenses, "purl": purl,
-                "components": [extension, *following],
+                "components": sorted([extension, *following], key=lambda part: part["name"]),
             },
         },
         "components": components,

@@ -111,7 +111,7 @@ def test_wheels_carry_the_license() -> None:
 
 # Where each data file is from: the file that says so or makes it, and what that calls it.
 ORIGINS = {
-    r"atcpy/om/schema/.*\.proto": ("packaging/sbom.py", "{path}"),
+    r"atcpy/(aipp|om)/schema/.*\.proto": ("packaging/sbom.py", "{path}"),
     r"atcpy/om/schema/netron_unknown\.txt": ("tests/om/test_netron.py", "{path}"),
     r"atcpy/parsers/tensorflow/schema/.*": ("packaging/sbom.py", "{path}"),
     r"models/digits/.*": ("models/digits/README.md", "Pictures and weights were created by this project"),

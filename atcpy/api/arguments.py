@@ -69,6 +69,7 @@ class CheckArguments(CommonArguments, total=False):
     dynamic_dims: Sizes
     out_nodes: Names
     input_format: str
+    insert_op_conf: Path
     signature: str
     tag_set: Names
     static: bool | str
@@ -89,6 +90,7 @@ class ConvertArguments(CommonArguments, PassArguments, AllReduceArguments, total
     state: str | Mapping[str, str]
     stepped: Names
     input_format: str
+    insert_op_conf: Path
     signature: str
     tag_set: Names
     zipmap: bool | str

@@ -137,6 +137,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0, help="of models and moments (default: %(default)s)")
     options = parser.parse_args(arguments)
     rng = np.random.default_rng(options.seed)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # shells let background commands ignore it
     with tempfile.TemporaryDirectory() as folder:
         subjects = []
         for name in sorted(LONG_ITEMS):

@@ -32,7 +32,7 @@ def test_ordinary_files_are_mapped(name: str, content: bytes, folder: Path) -> N
         ("sub", ModelInvalid, "E10041", "is not an ONNX model: it is a folder", "give the model's file"),
         ("fifo", ModelInvalid, "E10041", "it is no ordinary file", "copy the model into a file"),
         ("m.onnx/below", UsageError, "E13001", "", ""),
-        ("x" * 300, UsageError, "E13001", "", ""),
+        ("x" * 300, UsageError, "E10021", "", ""),
     ],
 )
 def test_what_is_no_file_is_named(
