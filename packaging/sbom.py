@@ -41,6 +41,7 @@ def bill_of_materials(
         {"bom-ref": path, "type": "file", "name": path, "licenses": licenses, "pedigree": {"notes": FOLLOWING[path]}}
         for path in sorted(FOLLOWING.keys() & set(files))
     ]
+    parts: list[dict[str, Any]] = [extension, *following]
     libraries: dict[str, dict[str, Any]] = {}
     for scope, group in (("optional", extras), ("required", requirements)):
         libraries |= {_name(requirement): _component(requirement, scope) for requirement in group}
@@ -55,7 +56,7 @@ def bill_of_materials(
             "component": {
                 "bom-ref": purl, "type": "library", "name": project["name"], "version": project["version"],
                 "description": project["description"], "licenses": licenses, "purl": purl,
-                "components": sorted([extension, *following], key=lambda part: part["name"]),
+                "components": sorted(parts, key=lambda part: str(part["name"])),
             },
         },
         "components": components,
