@@ -16,6 +16,7 @@ from weakref import WeakValueDictionary
 
 from atcpy.errors import PackageCorrupt
 from atcpy.files import note_mapped_file, open_file
+from atcpy.kernels import _kernels
 from atcpy.om.container import HEADER_BYTES, Verify
 from atcpy.om.package import Package
 from atcpy.runtime.loader import open_package
@@ -103,4 +104,5 @@ def _find(key: _Key) -> SharedPackage | None:
     file = found.package.container.file
     if file is not None:
         note_mapped_file(file)
+        _kernels.handle_bus_errors()
     return found

@@ -92,7 +92,7 @@ static void on_bus_error(int number, siginfo_t *info, void *context)
 /* Behind a handler that was installed later, which calls this one or not, it is not installed again
  * (the two would call each other for ever), but instead of none it is.
  */
-static void install(void)
+void atc_handle_bus_errors(void)
 {
     static bool is_installed;
     struct sigaction now,
@@ -144,7 +144,7 @@ static struct atc_mapped_file *map_part(int fd, off_t offset, size_t bytes, uint
         errno = error;
         return NULL;
     }
-    install();
+    atc_handle_bus_errors();
     atomic_store(&file->size, status.st_size);
     file->modified = status.st_mtim;
     atomic_store(&file->is_lost, false);

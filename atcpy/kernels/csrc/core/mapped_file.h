@@ -30,6 +30,8 @@ struct atc_mapped_file {
  */
 struct atc_mapped_file *atc_map_file(int fd, size_t bytes);
 void atc_unmap_file(struct atc_mapped_file *file);
+/* Installs the handler again, where it was removed since: for another reader of a mapped file. */
+void atc_handle_bus_errors(void);
 
 /* Addresses in a row in which parts of several files lie; zeros where none does. */
 struct atc_file_space {

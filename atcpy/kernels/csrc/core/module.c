@@ -1026,6 +1026,14 @@ static struct atc_mapped_file *mapped_file(PyObject *object)
     return file;
 }
 
+static PyObject *handle_bus_errors(PyObject *module, PyObject *unused)
+{
+    (void)module;
+    (void)unused;
+    atc_handle_bus_errors();
+    Py_RETURN_NONE;
+}
+
 static PyObject *file_has_changed(PyObject *object, PyObject *unused)
 {
     (void)unused;
@@ -1404,6 +1412,8 @@ static PyMethodDef functions[] = {
     {"streams_race", streams_race, METH_O,
      "Whether a stream writes what another uses: (memory, stream, begin, end, writes) of each "
      "operand."},
+    {"handle_bus_errors", handle_bus_errors, METH_NOARGS,
+     "Handles pages that mapped files have lost, again where others took the handler away."},
     {"workers_on", workers_on, METH_O,
      "The workers that run on these CPUs only; MemoryError if there are too many of such groups."},
     {"set_cores", set_cores, METH_VARARGS,
