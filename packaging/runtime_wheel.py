@@ -23,7 +23,7 @@ NAME = "atcpy_runtime"
 # `tests/test_layers.py` proves that these import nothing else of atcpy, and only these packages.
 PARTS = frozenset(
     {
-        *("__init__", "py", "discovery", "errors", "files", "formats", "ir", "kernels", "om"),
+        *("__init__", "py", "aipp", "discovery", "errors", "files", "formats", "ir", "kernels", "om"),
         *("ops", "options", "runtime", "sizes", "threads"),
     }
 )

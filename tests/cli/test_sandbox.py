@@ -84,7 +84,7 @@ def test_signature_is_asked_for_in_the_sandbox_as_well(invoke: Invoke, package: 
 # The run of the child, replaced by what code that took it over would do.
 TAKEN_OVER = """
 import atcpy.runtime.session as session
-session.InferenceSession.run = lambda *_: {attempt}
+session.InferenceSession.run = lambda *_, **__: {attempt}
 """
 
 

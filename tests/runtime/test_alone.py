@@ -34,6 +34,7 @@ ALLOWED = {
         "sizes",
         "threads",
         "files",
+        "aipp",
         "options",
         "discovery",
         "ir",
