@@ -13,7 +13,7 @@ import pytest
 
 from atcpy.errors import ResourceLimit, UsageError
 from atcpy.om import atomic
-from atcpy.om.atomic import atomic_write, atomic_write_together, directory
+from atcpy.om.atomic import atomic_write, atomic_write_together, directory, require_writable
 
 OLD = b"old" * 1000
 NEW = [b"n" * 5000, bytearray(b"e" * 3), memoryview(b"w" * 70000)]
@@ -410,3 +410,12 @@ def test_of_files_that_belong_together_the_last_is_finished_and_renamed_last(
     with pytest.raises(ResourceLimit):
         atomic_write_together({path: [b"other"] for path in contents})
     assert files(tmp_path) == {"old": b"other", "last": b"New"}  # what was not there is not there again
+
+
+def test_what_can_be_written_is_known_before_there_is_anything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    require_writable(tmp_path / "m.om")
+    assert list(tmp_path.iterdir()) == []
+    monkeypatch.setattr(os, "access", lambda *_, **__: False)
+    with pytest.raises(UsageError) as caught:
+        require_writable(tmp_path / "m.om")
+    assert caught.value.code == "E13004"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import mmap
 import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import onnx
@@ -17,7 +19,9 @@ from onnx import TensorProto, helper, numpy_helper
 import atcpy
 from atcpy import InferenceSession
 from atcpy.cli.app import execute
-from atcpy.errors import AtcError, PackageCorrupt, UsageError
+from atcpy.errors import AtcError, InternalError, PackageCorrupt, Unsupported, UsageError
+from atcpy.ir import DType, Region, Slot, TensorDesc
+from atcpy.ir.symbolic import Tracer
 from atcpy.ir.tensor import Array
 from atcpy.kernels import _kernels
 from atcpy.om import weight_files, weight_placement, writer
@@ -587,3 +591,76 @@ def test_a_file_that_is_lost_leaves_its_neighbours_in_the_space(tmp_path: Path) 
     assert view[3 * page - 1] == 0  # on the lost page, behind the end that the file had
     assert bytes(view) == (b"x" * 100 + bytes(page - 100)) * 2 + bytes(page) + b"x" * 100 + bytes(page - 100)
     assert space.changed_file() == 2
+
+
+# ---- what seldom happens
+
+
+@pytest.mark.parametrize(("error", "code"), [(MemoryError(), "R0001"), (OSError(errno.EPERM, "no"), "E13001")])
+def test_a_space_that_cannot_be_mapped_is_an_error(
+    error: BaseException, code: str, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(weight_files, "_WeightSpace", fail)
+    with pytest.raises(AtcError) as caught:
+        read_package(path)
+    assert caught.value.code == code
+
+
+def test_a_file_that_may_not_be_opened_is_an_error(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    name, system_open = weight_file(path).name, os.open
+
+    def refuse(file: object, *arguments: object, **options: object) -> int:
+        if os.path.basename(str(file)) == name:
+            raise PermissionError(errno.EACCES, "no")
+        return system_open(file, *arguments, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(os, "open", refuse)
+    with pytest.raises(UsageError) as caught:
+        read_package(path)
+    assert caught.value.code == "E13001"
+
+
+def test_a_package_without_files_has_one_digest(tmp_path: Path) -> None:
+    atcpy.convert(model(TEXT), tmp_path / "m.om")
+    read_package(tmp_path / "m.om").check_sha256()
+
+
+def test_a_part_of_a_constant_that_open_dims_choose_is_refused() -> None:
+    tracer = Tracer()
+    slot = Slot(Region.WEIGHTS, tracer.symbol("n", 1, 8, 3), 4, TensorDesc.plain(DType.FLOAT32, (1,)))
+    task = SimpleNamespace(src=(None, slot), node="slice", op_type="Slice")
+    with pytest.raises(Unsupported) as caught:
+        weight_placement._check_slots(SimpleNamespace(tasks=(task,), clusters=()))  # type: ignore[arg-type]
+    assert (caught.value.code, caught.value.where.node) == ("E10055", "slice")
+
+
+def test_a_graph_is_described_without_the_data_of_constants() -> None:
+    compiled, _ = compile_model(model(TEXT), convert_options())
+    described = writer.describe(compiled.graph)
+    constants = [op.attr["value"].t for op in described.graph[0].op if op.type == "Const"]
+    assert constants
+    assert not any(constant.data for constant in constants)
+
+
+def test_operands_that_are_left_out_and_values_that_come_later_are_described() -> None:
+    compiled, _ = compile_model(model(TEXT), convert_options())
+    graph_writer = writer._GraphWriter(compiled.graph)
+    assert graph_writer._offset_of(None) == 0
+    value = compiled.graph.inputs[0].output
+    assert graph_writer._desc_of(value).name == value.name
+
+
+def test_padding_that_cannot_be_is_a_bug_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Unpadded:
+        def __init__(self) -> None:
+            self.attr = {"_atcpy_pad": SimpleNamespace()}
+
+        def SerializeToString(self) -> bytes:
+            return b"x"
+
+    monkeypatch.setattr(writer, "ModelDef", Unpadded)
+    with pytest.raises(InternalError, match="no padding of 5 bytes"):
+        writer._padding(5)
