@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from atcpy.ir import Engine, Graph, MemoryPlan, PlacedValue, Region, Slot, Value, Weight
+from atcpy.ir import Graph, MemoryPlan, PlacedValue, Region, Slot, Value, Weight
 from atcpy.options import CompileOptions
 from atcpy.passes.compile.form_streams import Section, launch_sections
 from atcpy.passes.compile.lower import Launch, overwritten
@@ -220,14 +220,14 @@ class BufferAssignment:
         """
         first_use: dict[Value, int] = {}
         for number, launch in enumerate(launches):
-            if launch.node.engine is not Engine.HCCL:
+            if not launch.is_collective:
                 for value in launch.call.src:
                     if value is not None:
                         first_use.setdefault(self._root(value), number)
         waits: dict[int, int] = {}
         waiting = len(launches) - 1
         for number, launch in reversed(list(enumerate(launches))):
-            if launch.node.engine is Engine.HCCL:
+            if launch.is_collective:
                 users = (first_use.get(self._root(value), waiting) for value in launch.call.dst)
                 waiting = waits[number] = min(waiting, *users)
         return waits

@@ -51,7 +51,7 @@ def form_streams(launches: Sequence[Launch], roots: Mapping[Value, Value]) -> li
 
 
 def _is_barrier(step: Sequence[Launch]) -> bool:
-    return any(launch.call.family == HOST_FAMILY or launch.node.engine is Engine.HCCL for launch in step)
+    return any(launch.call.family == HOST_FAMILY or launch.is_collective for launch in step)
 
 
 def _form_part(part: Sequence[list[Launch]], roots: Mapping[Value, Value]) -> Iterator[Launch]:

@@ -36,6 +36,11 @@ class Launch:
     border: Border | None = None
     stream: int = 0
 
+    @property
+    def is_collective(self) -> bool:
+        """Whether ranks meet here."""
+        return self.node.engine is Engine.HCCL
+
 
 def lower_node(node: Node) -> Iterator[Launch]:
     """Yield the launches of a node without bodies."""

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from heapq import heappop, heappush
 
-from atcpy.ir import Engine, Value
+from atcpy.ir import Value
 from atcpy.options import Network
 from atcpy.passes.collective_costs import cheapest, compute_seconds
 from atcpy.passes.compile.launch_steps import Step, connect_steps, launches_by_node
@@ -32,7 +32,7 @@ def order_collectives(launches: Sequence[Launch], roots: Mapping[Value, Value], 
     machine exchange by their cores, so that nothing is hidden, and what waits leaves the cache. `roots` maps values to
     those whose memory they have.
     """
-    if network == Network() or not any(map(_is_collective, launches)):
+    if network == Network() or not any(launch.is_collective for launch in launches):
         return launches
     steps = connect_steps(list(launches_by_node(launches)), roots)
     return [launch for number in _order(steps, network) for launch in steps[number].launches]
@@ -50,7 +50,7 @@ def _order(steps: Sequence[Step], network: Network) -> list[int]:
     can_begin = [0.0] * len(steps)  # when the collectives end that a step needs
 
     def add(number: int) -> None:
-        is_collective = _is_collective(steps[number].launches[0])
+        is_collective = steps[number].launches[0].is_collective
         if is_collective or can_begin[number] <= clock:
             heappush(can_run, (not is_collective, number))
         else:
@@ -69,7 +69,7 @@ def _order(steps: Sequence[Step], network: Network) -> list[int]:
         step = steps[number]
         order.append(number)
         end = 0.0
-        if _is_collective(step.launches[0]):
+        if step.launches[0].is_collective:
             end = network_is_free = max(clock, network_is_free, can_begin[number]) + _seconds(step.launches[0], network)
         else:
             clock += compute_seconds(step.launches[0].node, network)
@@ -88,7 +88,7 @@ def _followers(steps: Sequence[Step]) -> list[list[int]]:
     last: int | None = None
     gathers: list[int] = []
     for number, step in enumerate(steps):
-        if not _is_collective(step.launches[0]):
+        if not step.launches[0].is_collective:
             continue
         if last is not None:
             followers[last].append(number)
@@ -99,10 +99,6 @@ def _followers(steps: Sequence[Step]) -> list[list[int]]:
                     followers[user].append(number)
             gathers.append(number)
     return followers
-
-
-def _is_collective(launch: Launch) -> bool:
-    return launch.node.engine is Engine.HCCL
 
 
 def _seconds(launch: Launch, network: Network) -> float:
