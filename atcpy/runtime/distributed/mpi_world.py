@@ -54,10 +54,10 @@ def meet(seconds: float) -> None:
 
 
 def end_rank(error: ResourceLimit) -> None:
-    """Print why this rank waits in vain, and end it: mpiexec ends the others then."""
+    """Print why this rank waits in vain, and end all ranks: those that wait for nothing do not see it by themselves."""
     sys.stderr.write(f"atcpy: rank {MPI.COMM_WORLD.rank} of {MPI.COMM_WORLD.size}: {error}\n")
     sys.stderr.flush()
-    os._exit(error.exit_code)
+    MPI.COMM_WORLD.Abort(error.exit_code)
 
 
 class MpiWorld:
