@@ -45,6 +45,7 @@ class Where:
     """A location in a model, a package, a file or the command line; empty fields are unknown.
 
     `graph` is the path of the graph from the root, as `main/then_branch`; `index` is the node's position in its graph.
+    `domain` is that of `op`, empty for the standard's.
     """
 
     file: str = ""
@@ -55,6 +56,7 @@ class Where:
     node: str = ""
     index: int | None = None
     op: str = ""
+    domain: str = ""
     input: int | None = None
     output: int | None = None
     value: str = ""

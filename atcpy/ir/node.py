@@ -171,7 +171,7 @@ class Node:
     def where(self) -> Where:
         """The location that errors name: the source node if known, else this node."""
         name = self.sources[0] if self.sources else self.name
-        return Where(graph=self.graph.name if self.graph else "", node=name, op=self.op_type)
+        return Where(graph=self.graph.name if self.graph else "", node=name, op=self.op_type, domain=self.domain)
 
     @property
     def subgraphs(self) -> Iterator[Graph]:

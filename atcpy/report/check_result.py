@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,11 +28,16 @@ def check_result(report: CheckReport, model: Path) -> dict[str, Any]:
     """ATC's keys, and the domain of each operator and a hint. `op` lists those with a problem."""
     ops: dict[str, dict[str, Any]] = {}
     for problem in report.problems:
-        named = re.match(r"([\w.-]+)::(\w+) is not a known operator", problem.what)
-        domain, op_type = (named[1], named[2]) if named is not None else ("ai.onnx", problem.where.op)
+        where = problem.where
         entry = ops.setdefault(
-            problem.where.node or str(problem.where),
-            {"name": problem.where.node, "type": op_type, "domain": domain, "result": "failed", "cause": []},
+            where.node or str(where),
+            {
+                "name": where.node,
+                "type": where.op,
+                "domain": where.domain or "ai.onnx",
+                "result": "failed",
+                "cause": [],
+            },
         )
         entry["cause"].append(_cause(problem))
     total = max(report.nodes, len(ops))

@@ -493,7 +493,9 @@ class Importer:
         if where is None:
             assert item is not None
             at = location_of(item, scope.path)
-            where = Where(graph=at.graph, node=at.node, index=at.index, op=at.op, input=index, value=name)
+            where = Where(
+                graph=at.graph, node=at.node, index=at.index, op=at.op, domain=at.domain, input=index, value=name
+            )
         if around is not None:
             what, hint = f'"{name}" cannot be had: {around.gone[name]}', "export the model for inference"
             self.problems.append(Unsupported("E10055", what, where=where, hint=hint))

@@ -64,7 +64,7 @@ def ordered_items(nodes: Iterable[onnx.NodeProto], path: str, problems: list[Atc
 def location_of(item: Item, path: str) -> Where:
     """Where a node stands in the model."""
     name = item.name or next(filter(None, item.outputs), "")
-    return Where(graph=path, node=name, index=item.index, op=item.op_type)
+    return Where(graph=path, node=name, index=item.index, op=item.op_type, domain=item.domain)
 
 
 def captured_names(node: onnx.NodeProto) -> set[str]:
