@@ -113,8 +113,9 @@ def test_nothing_evaluates_text_or_deepens_the_stack() -> None:
     assert {path: names for path, names in evaluating.items() if names} == {}
 
 
-def test_the_binding_is_one_file() -> None:
-    assert [path.name for path in C_FILES if "Python.h" in path.read_text(encoding="utf-8")] == ["module.c"]
+def test_one_folder_knows_python() -> None:
+    knowing = {path.parent.name for path in C_FILES if re.search(r"Python\.h|python/", path.read_text(encoding="utf-8"))}
+    assert knowing == {"python"}
 
 
 def test_each_c_file_is_built() -> None:
