@@ -27,7 +27,7 @@ C_CODE  = $(shell find atcpy examples tests -name '*.[ch]' -o -name '*.inc')
 MESON   = PATH="$(abspath $(BIN)):$$PATH" $(BIN)/meson
 # When a meson.build changes, meson looks for ninja on the PATH: another version would build all anew.
 NINJA   = PATH="$(abspath $(BIN)):$$PATH" $(BIN)/ninja
-SUFFIX  = $(shell $(PY) -c 'import sysconfig; print(sysconfig.get_config_var("EXT_SUFFIX"))')
+MODULE  := _kernels.abi3.so
 
 export PYTHONPATH := $(CURDIR)
 
@@ -58,7 +58,8 @@ $(BUILD)/build.ninja: | $(STAMP)
 
 build: $(BUILD)/build.ninja ## compile the C extension in place (release, warnings are errors)
 	@$(NINJA) -C $(BUILD) -j $(JOBS) --quiet
-	@ln -sf ../../$(BUILD)/atcpy/kernels/csrc/_kernels$(SUFFIX) atcpy/kernels/
+	@rm -f atcpy/kernels/_kernels.cpython-*.so  # of an older build: Python would load it first
+	@ln -sf ../../$(BUILD)/atcpy/kernels/csrc/$(MODULE) atcpy/kernels/
 
 fmt: $(STAMP) ## format Python and C
 	$(BIN)/ruff format .
@@ -131,7 +132,7 @@ $(ASAN)/build.ninja: | $(STAMP)
 # A tree of links to the Python files beside the extension of another build: the release build stays as it is.
 define SITE
 	@rm -rf $(1)/site && mkdir -p $(1)/site && cp -rs $(CURDIR)/atcpy $(CURDIR)/examples $(1)/site/ && rm -f $(1)/site/atcpy/kernels/*.so
-	@ln -sf ../../../atcpy/kernels/csrc/_kernels$(SUFFIX) $(1)/site/atcpy/kernels/
+	@ln -sf ../../../atcpy/kernels/csrc/$(MODULE) $(1)/site/atcpy/kernels/
 endef
 
 # libstdc++ is loaded with the sanitizer, or no other extension (onnx) could throw.

@@ -36,6 +36,9 @@ extern PyType_Spec atc_plan_spec, atc_symbolic_spec, atc_run_spec, atc_file_spec
 extern PyMethodDef atc_plan_functions[], atc_run_functions[], atc_file_functions[],
     atc_cost_functions[];
 
+/* The last step of tp_dealloc: objects hold their type, which was made at run time. */
+void atc_free_object(PyObject *object);
+
 /* What a Plan has loaded, or NULL with an exception. */
 struct atc_plan *atc_loaded_plan(PyObject *plan);
 

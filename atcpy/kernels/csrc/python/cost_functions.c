@@ -10,6 +10,8 @@
 #include "core/streams.h"
 #include "roofline/roofline.h"
 
+#include <string.h>
+
 /* Costs are those on a CPU of no special kind: what the compiler decides by them does not depend on
  * where it runs.
  */
@@ -42,9 +44,9 @@ static bool add_stream(struct atc_section_cost *section, PyObject *tasks)
         PyErr_SetString(PyExc_TypeError, "a stream is a list of tasks");
         return false;
     }
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(tasks); i++) {
+    for (Py_ssize_t i = 0; i < PyList_Size(tasks); i++) {
         long long items, work;
-        if (!PyArg_ParseTuple(PyList_GET_ITEM(tasks, i), "LL", &items, &work))
+        if (!PyArg_ParseTuple(PyList_GetItem(tasks, i), "LL", &items, &work))
             return false;
         atc_section_add(section, work, items);
     }
@@ -65,8 +67,8 @@ static PyObject *section_pays(PyObject *module, PyObject *args)
     }
     struct atc_section_cost section;
     atc_section_begin(&section, threads);
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(streams); i++)
-        if (!add_stream(&section, PyList_GET_ITEM(streams, i)))
+    for (Py_ssize_t i = 0; i < PyList_Size(streams); i++)
+        if (!add_stream(&section, PyList_GetItem(streams, i)))
             return NULL;
     return PyBool_FromLong(atc_section_pays(&section));
 }
@@ -78,7 +80,7 @@ static PyObject *streams_race(PyObject *module, PyObject *operands)
         PyErr_SetString(PyExc_TypeError, "operands are a list");
         return NULL;
     }
-    const Py_ssize_t n = PyList_GET_SIZE(operands);
+    const Py_ssize_t n = PyList_Size(operands);
     struct atc_access *accesses = PyMem_Calloc((size_t)n + 1, sizeof *accesses);
     if (accesses == NULL)
         return PyErr_NoMemory();
@@ -86,7 +88,7 @@ static PyObject *streams_race(PyObject *module, PyObject *operands)
         struct atc_access *access = accesses + i;
         unsigned long long begin, end;
         int writes;
-        if (!PyArg_ParseTuple(PyList_GET_ITEM(operands, i), "IIKKp", &access->base, &access->stream,
+        if (!PyArg_ParseTuple(PyList_GetItem(operands, i), "IIKKp", &access->base, &access->stream,
                               &begin, &end, &writes)) {
             PyMem_Free(accesses);
             return NULL;

@@ -46,9 +46,7 @@ static void file_dealloc(PyObject *object)
     struct file_object *self = (struct file_object *)object;
     if (self->file != NULL)
         atc_unmap_file(self->file);
-    PyTypeObject *type = Py_TYPE(object);
-    type->tp_free(object);
-    Py_DECREF(type);
+    atc_free_object(object);
 }
 
 /* The mapped file, or NULL with an exception. */
@@ -129,9 +127,7 @@ static int space_init(PyObject *object, PyObject *args, PyObject *kwargs)
 static void space_dealloc(PyObject *object)
 {
     atc_free_space(&((struct space_object *)object)->space);
-    PyTypeObject *type = Py_TYPE(object);
-    type->tp_free(object);
-    Py_DECREF(type);
+    atc_free_object(object);
 }
 
 /* The space, or NULL with an exception. */

@@ -15,6 +15,14 @@
 PyObject *atc_refused_error, *atc_unmet_error, *atc_fault_error;
 PyTypeObject *atc_plan_type, *atc_run_type;
 
+void atc_free_object(PyObject *object)
+{
+    PyTypeObject *type = Py_TYPE(object);
+    const freefunc free_memory = (freefunc)PyType_GetSlot(type, Py_tp_free);
+    free_memory(object);
+    Py_DECREF(type);
+}
+
 static PyObject *choices_of(const struct param_field *field)
 {
     if (field->choices == NULL)
@@ -88,9 +96,9 @@ static PyObject *describe_cpu(PyObject *module, PyObject *unused)
 static PyObject *map_of_row(PyObject *keys, const float *row)
 {
     PyObject *map = PyDict_New();
-    for (Py_ssize_t i = 0; map != NULL && i < PyTuple_GET_SIZE(keys); i++) {
+    for (Py_ssize_t i = 0; map != NULL && i < PyTuple_Size(keys); i++) {
         PyObject *value = PyFloat_FromDouble(row[i]);
-        if (value == NULL || PyDict_SetItem(map, PyTuple_GET_ITEM(keys, i), value) < 0)
+        if (value == NULL || PyDict_SetItem(map, PyTuple_GetItem(keys, i), value) < 0)
             Py_CLEAR(map);
         Py_XDECREF(value);
     }
@@ -104,19 +112,18 @@ static PyObject *maps_of_rows(PyObject *module, PyObject *args)
     Py_buffer rows;
     if (!PyArg_ParseTuple(args, "O!y*", &PyTuple_Type, &keys, &rows))
         return NULL;
-    const Py_ssize_t columns = PyTuple_GET_SIZE(keys),
-                     floats = rows.len / (Py_ssize_t)sizeof(float);
+    const Py_ssize_t columns = PyTuple_Size(keys), floats = rows.len / (Py_ssize_t)sizeof(float);
     PyObject *maps = NULL;
     if (columns == 0 ? rows.len != 0 : rows.len % (columns * (Py_ssize_t)sizeof(float)) != 0)
         PyErr_SetString(PyExc_ValueError, "the rows are not as long as the keys");
     else
         maps = PyList_New(columns == 0 ? 0 : floats / columns);
-    for (Py_ssize_t i = 0; maps != NULL && i < PyList_GET_SIZE(maps); i++) {
+    for (Py_ssize_t i = 0; maps != NULL && i < PyList_Size(maps); i++) {
         PyObject *map = map_of_row(keys, (const float *)rows.buf + i * columns);
         if (map == NULL)
             Py_CLEAR(maps);
         else
-            PyList_SET_ITEM(maps, i, map);
+            PyList_SetItem(maps, i, map);
     }
     PyBuffer_Release(&rows);
     return maps;
@@ -138,7 +145,7 @@ static PyObject *program_ops(void)
         if (name == NULL)
             Py_CLEAR(names);
         else
-            PyTuple_SET_ITEM(names, i, name);
+            PyTuple_SetItem(names, i, name);
     }
     return names;
 }

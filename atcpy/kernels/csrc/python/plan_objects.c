@@ -16,6 +16,9 @@
 #include "core/cpu.h"
 #include "core/symbolic.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 struct symbolic_object {
     PyObject_HEAD struct atc_symbolic *symbolic;
     Py_buffer weights;
@@ -24,8 +27,8 @@ struct symbolic_object {
 
 static int read_sizes(PyObject *list, int64_t *sizes)
 {
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); i++) {
-        sizes[i] = PyLong_AsLongLong(PyList_GET_ITEM(list, i));
+    for (Py_ssize_t i = 0; i < PyList_Size(list); i++) {
+        sizes[i] = PyLong_AsLongLong(PyList_GetItem(list, i));
         if (sizes[i] < 0) {
             if (!PyErr_Occurred())
                 PyErr_SetString(PyExc_ValueError, "sizes must not be negative");
@@ -61,14 +64,14 @@ static struct atc_workers *workers_of(PyObject *object)
 static PyObject *workers_on(PyObject *module, PyObject *list)
 {
     (void)module;
-    if (!PyList_Check(list) || PyList_GET_SIZE(list) == 0) {
+    if (!PyList_Check(list) || PyList_Size(list) == 0) {
         PyErr_SetString(PyExc_TypeError, "a list of CPUs is needed");
         return NULL;
     }
     cpu_set_t cpus;
     CPU_ZERO(&cpus);
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); i++) {
-        const size_t cpu = PyLong_AsSize_t(PyList_GET_ITEM(list, i));
+    for (Py_ssize_t i = 0; i < PyList_Size(list); i++) {
+        const size_t cpu = PyLong_AsSize_t(PyList_GetItem(list, i));
         if (cpu == (size_t)-1 && PyErr_Occurred())
             return NULL;
         if (cpu >= CPU_SETSIZE) {
@@ -120,7 +123,7 @@ static int plan_init(PyObject *object, PyObject *args, PyObject *kwargs)
         return -1;
 
     int status = -1;
-    const Py_ssize_t n_inputs = PyList_GET_SIZE(inputs), n_outputs = PyList_GET_SIZE(outputs);
+    const Py_ssize_t n_inputs = PyList_Size(inputs), n_outputs = PyList_Size(outputs);
     const int isa = isa_name ? atc_isa_by_name(isa_name) : (int)atc_this_cpu()->isa;
     struct atc_workers *workers = workers_of(helpers);
     if (workers == NULL)
@@ -179,9 +182,7 @@ static void plan_dealloc(PyObject *object)
         PyBuffer_Release(&self->weights);
     free(self->sizes);
     Py_XDECREF(self->owner);
-    PyTypeObject *type = Py_TYPE(object);
-    type->tp_free(object);
-    Py_DECREF(type);
+    atc_free_object(object);
 }
 
 /* What a Plan has loaded, or NULL with an exception. */
@@ -223,7 +224,7 @@ static PyObject *plan_rows(PyObject *object, PyObject *unused)
         if (name == NULL)
             Py_CLEAR(rows);
         else
-            PyList_SET_ITEM(rows, i, name);
+            PyList_SetItem(rows, i, name);
     }
     return rows;
 }
@@ -241,7 +242,7 @@ static PyObject *plan_joins(PyObject *object, PyObject *unused)
         if (ended == NULL)
             Py_CLEAR(joins);
         else
-            PyList_SET_ITEM(joins, i, ended);
+            PyList_SetItem(joins, i, ended);
     }
     return joins;
 }
@@ -287,7 +288,7 @@ static PyObject *plan_footprints(PyObject *object, PyObject *unused)
         if (item == NULL)
             Py_CLEAR(footprints);
         else
-            PyList_SET_ITEM(footprints, i, item);
+            PyList_SetItem(footprints, i, item);
     }
     return footprints;
 }
@@ -346,7 +347,7 @@ static int symbolic_init(PyObject *object, PyObject *args, PyObject *kwargs)
                                      &threads, &isa_name, &only, &other, &helpers))
         return -1;
     const int isa = isa_name ? atc_isa_by_name(isa_name) : (int)atc_this_cpu()->isa;
-    const bool shares = Py_IS_TYPE(other, Py_TYPE(object));
+    const bool shares = Py_TYPE(other) == Py_TYPE(object);
     const struct atc_symbolic *sharing =
         shares ? ((struct symbolic_object *)other)->symbolic : NULL;
     struct atc_workers *workers = workers_of(helpers);
@@ -385,9 +386,7 @@ static void symbolic_dealloc(PyObject *object)
     if (self->weights.obj != NULL)
         PyBuffer_Release(&self->weights);
     Py_XDECREF(self->owner);
-    PyTypeObject *type = Py_TYPE(object);
-    type->tp_free(object);
-    Py_DECREF(type);
+    atc_free_object(object);
 }
 
 /* What a SymbolicPlan has loaded, or NULL with an exception. */
@@ -408,9 +407,9 @@ static PyObject *numbers(const int64_t *values, int64_t n, bool as_tuple)
         if (item == NULL)
             Py_CLEAR(items);
         else if (as_tuple)
-            PyTuple_SET_ITEM(items, i, item);
+            PyTuple_SetItem(items, i, item);
         else
-            PyList_SET_ITEM(items, i, item);
+            PyList_SetItem(items, i, item);
     }
     return items;
 }
@@ -424,7 +423,7 @@ static PyObject *shapes(const struct atc_symbolic_sizes *sizes, const int64_t *d
         if (shape == NULL)
             Py_CLEAR(shapes);
         else
-            PyList_SET_ITEM(shapes, i, shape);
+            PyList_SetItem(shapes, i, shape);
     }
     return shapes;
 }
@@ -441,7 +440,7 @@ static void set_unmet(const struct atc_refusal *refusal, int64_t guard)
 static PyObject *instance_of(PyObject *symbolic, const struct atc_symbolic_sizes *sizes,
                              const struct atc_instance *instance)
 {
-    struct plan_object *plan = (struct plan_object *)atc_plan_type->tp_alloc(atc_plan_type, 0);
+    struct plan_object *plan = (struct plan_object *)PyType_GenericAlloc(atc_plan_type, 0);
     if (plan == NULL) {
         atc_plan_free(instance->plan);
         free(instance->port_bytes);
@@ -455,16 +454,16 @@ static PyObject *instance_of(PyObject *symbolic, const struct atc_symbolic_sizes
                          shapes(sizes, instance->dims), (long long)plan->plan->arena_bytes);
 }
 
-static int read_symbols(PyObject *list, int64_t n, int64_t *symbols)
+static int read_symbols(PyObject *sequence, int64_t n, int64_t *symbols)
 {
-    PyObject *items = PySequence_Fast(list, "symbols are a sequence");
+    PyObject *items = PySequence_Tuple(sequence);
     if (items == NULL)
         return -1;
-    if (PySequence_Fast_GET_SIZE(items) != n)
-        PyErr_Format(PyExc_ValueError, "%zd values for %lld symbols",
-                     PySequence_Fast_GET_SIZE(items), (long long)n);
+    if (PyTuple_Size(items) != n)
+        PyErr_Format(PyExc_ValueError, "%zd values for %lld symbols", PyTuple_Size(items),
+                     (long long)n);
     for (int64_t i = 0; i < n && !PyErr_Occurred(); i++)
-        symbols[i] = PyLong_AsLongLong(PySequence_Fast_GET_ITEM(items, i));
+        symbols[i] = PyLong_AsLongLong(PyTuple_GetItem(items, i));
     Py_DECREF(items);
     return PyErr_Occurred() ? -1 : 0;
 }

@@ -11,13 +11,15 @@
 #include "core/clock.h"
 #include "core/watchdog.h"
 
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 static int bind_buffers(struct run_object *run, PyObject *list, const int64_t *sizes, int flags)
 {
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); i++) {
+    for (Py_ssize_t i = 0; i < PyList_Size(list); i++) {
         Py_buffer *buffer = run->buffers + run->n_buffers;
-        if (PyObject_GetBuffer(PyList_GET_ITEM(list, i), buffer, flags) < 0)
+        if (PyObject_GetBuffer(PyList_GetItem(list, i), buffer, flags) < 0)
             return -1;
         run->bases[BASE_PORTS + run->n_buffers] = buffer->buf;
         run->n_buffers++;
@@ -38,11 +40,11 @@ PyObject *atc_start_run(PyObject *object, PyObject *args)
     if (plan == NULL ||
         !PyArg_ParseTuple(args, "O!O!", &PyList_Type, &inputs, &PyList_Type, &outputs))
         return NULL;
-    if (PyList_GET_SIZE(inputs) != plan->n_inputs || PyList_GET_SIZE(outputs) != plan->n_outputs) {
+    if (PyList_Size(inputs) != plan->n_inputs || PyList_Size(outputs) != plan->n_outputs) {
         PyErr_SetString(PyExc_ValueError, "wrong number of inputs or outputs");
         return NULL;
     }
-    struct run_object *run = (struct run_object *)atc_run_type->tp_alloc(atc_run_type, 0);
+    struct run_object *run = (struct run_object *)PyType_GenericAlloc(atc_run_type, 0);
     if (run == NULL)
         return NULL;
     const size_t n_ports = (size_t)(plan->n_inputs + plan->n_outputs);
@@ -78,10 +80,8 @@ static void run_dealloc(PyObject *object)
         atc_arena_give(self->owner->plan->arenas, self->arena);
     free(self->buffers);
     free(self->bases);
-    Py_XDECREF(self->owner);
-    PyTypeObject *type = Py_TYPE(object);
-    type->tp_free(object);
-    Py_DECREF(type);
+    Py_XDECREF((PyObject *)self->owner);
+    atc_free_object(object);
 }
 
 /* When the runs of a thread are to end, of atc_now_ns; 0: not before they are done. */
@@ -249,9 +249,9 @@ static bool read_swaps(const struct run_object *self, PyObject *list, struct atc
 {
     const struct atc_plan *plan = self->owner->plan;
     const int64_t *sizes = self->owner->sizes;
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); i++) {
+    for (Py_ssize_t i = 0; i < PyList_Size(list); i++) {
         long long input, output;
-        if (!PyArg_ParseTuple(PyList_GET_ITEM(list, i), "LL", &input, &output))
+        if (!PyArg_ParseTuple(PyList_GetItem(list, i), "LL", &input, &output))
             return false;
         if (input < 0 || input >= plan->n_inputs || output < 0 || output >= plan->n_outputs ||
             sizes[input] != sizes[plan->n_inputs + output] || self->buffers[input].readonly) {
@@ -271,10 +271,10 @@ static bool read_strides(struct run_object *self, PyObject *list, int64_t count,
                          struct atc_stride *strides, Py_buffer *views, Py_ssize_t *n_views)
 {
     const struct atc_plan *plan = self->owner->plan;
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); i++) {
+    for (Py_ssize_t i = 0; i < PyList_Size(list); i++) {
         long long port;
         PyObject *buffer;
-        if (!PyArg_ParseTuple(PyList_GET_ITEM(list, i), "LO", &port, &buffer))
+        if (!PyArg_ParseTuple(PyList_GetItem(list, i), "LO", &port, &buffer))
             return false;
         if (port < 0 || port >= plan->n_inputs + plan->n_outputs) {
             PyErr_Format(PyExc_ValueError, "there is no port %lld", port);
@@ -328,7 +328,7 @@ static PyObject *run_iterate(PyObject *object, PyObject *args)
     }
     if (!have_kernels(plan, 0, plan->n_tasks))
         return NULL;
-    const Py_ssize_t n_swaps = PyList_GET_SIZE(swap_list), n_strides = PyList_GET_SIZE(stride_list);
+    const Py_ssize_t n_swaps = PyList_Size(swap_list), n_strides = PyList_Size(stride_list);
     struct atc_swap *swaps = calloc((size_t)n_swaps + 1, sizeof *swaps);
     struct atc_stride *strides = calloc((size_t)n_strides + 1, sizeof *strides);
     Py_buffer *views = calloc((size_t)n_strides + 1, sizeof *views);
