@@ -32,7 +32,7 @@ MODULE  := _kernels.abi3.so
 export PYTHONPATH := $(CURDIR)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv lock build fmt fmt-check lint type test test-all test-shuffled mutants golden conformance levels e2e bench models demo docs proto asan tsan valgrind coverage fuzz fuzz-kernels planted fuzz-graphs fuzz-passes fuzz-tensorflow fuzz-importers fuzz-short gate gate-share coverage-python isas dist reproducible python313 ci clean
+.PHONY: help venv lock build fmt fmt-check lint type test test-all test-shuffled mutants golden conformance levels e2e bench models demo docs proto asan tsan valgrind coverage fuzz fuzz-kernels planted fuzz-graphs fuzz-passes fuzz-tensorflow fuzz-importers fuzz-short gate gate-share coverage-python isas wheel dist reproducible python313 ci clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
@@ -239,9 +239,11 @@ isas: build ## whole models on the kernels of AVX2, and on the scalar ones
 	for isa in avx2 scalar; do ATCPY_ISA=$$isa $(PYTEST) -m "not slow" tests/e2e/test_real_models.py tests/e2e/test_own_models.py || exit 1; done
 
 DIST := build/dist
-dist: $(STAMP) ## the sdist, the wheels of atcpy and of its runtime made from it, each tried in an environment of its own
+wheel: $(STAMP) ## the sdist, and the wheels of atcpy and of its runtime made from it, in build/dist
 	rm -rf $(DIST)
 	$(PY) packaging/wheels.py $(DIST) $(DIST_ARGS)
+
+dist: wheel ## the wheels, each tried in an environment of its own
 	$(PY) -m venv $(DIST)/venv
 	$(DIST)/venv/bin/python -m pip install --quiet --no-index --no-deps $(DIST)/atcpy-*.whl
 	$(PY) -c 'import sysconfig; print(sysconfig.get_path("purelib"))' > $$(echo $(DIST)/venv/lib/python*/site-packages)/dependencies.pth

@@ -114,7 +114,9 @@ def test_nothing_evaluates_text_or_deepens_the_stack() -> None:
 
 
 def test_one_folder_knows_python() -> None:
-    knowing = {path.parent.name for path in C_FILES if re.search(r"Python\.h|python/", path.read_text(encoding="utf-8"))}
+    knowing = {
+        path.parent.name for path in C_FILES if re.search(r"Python\.h|python/", path.read_text(encoding="utf-8"))
+    }
     assert knowing == {"python"}
 
 

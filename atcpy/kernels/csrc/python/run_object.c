@@ -13,6 +13,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 static int bind_buffers(struct run_object *run, PyObject *list, const int64_t *sizes, int flags)
@@ -154,7 +155,7 @@ static int signals_pending(void)
 static int (*ask_for_signals(void))(void)
 {
     if (which_thread == MAIN_UNKNOWN)
-        which_thread = gettid() == getpid() ? MAIN_THREAD : OTHER_THREAD;
+        which_thread = syscall(SYS_gettid) == getpid() ? MAIN_THREAD : OTHER_THREAD;
     return which_thread == MAIN_THREAD ? signals_pending : NULL;
 }
 
