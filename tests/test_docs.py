@@ -87,6 +87,7 @@ def test_a_block_that_names_a_file_quotes_it() -> None:
                 "python.md",
                 "runtime.md",
                 "tensorflow.md",
+                "tutorial.md",
             )
         ),
     ],
