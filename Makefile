@@ -32,7 +32,7 @@ MODULE  := _kernels.abi3.so
 export PYTHONPATH := $(CURDIR)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv lock build fmt fmt-check lint type test test-all test-shuffled mutants golden conformance levels e2e bench models demo docs proto asan tsan valgrind coverage fuzz fuzz-kernels planted fuzz-graphs fuzz-passes fuzz-tensorflow fuzz-importers fuzz-short gate gate-share coverage-python isas wheel dist reproducible python313 ci clean
+.PHONY: help venv lock build fmt fmt-check lint type test test-all test-shuffled mutants golden conformance levels e2e bench models demo docs site proto asan tsan valgrind coverage fuzz fuzz-kernels planted fuzz-graphs fuzz-passes fuzz-tensorflow fuzz-importers fuzz-short gate gate-share coverage-python isas wheel dist reproducible python313 ci clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
@@ -112,6 +112,9 @@ models: build ## make the larger models in models/generated
 
 demo: build ## convert, run, verify and time: the tour
 	$(PY) models/demo.py
+
+site: $(STAMP) ## the pages of docs/ and the Python reference as a site in build/site; links are checked
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 docs: build ## rewrite the generated pages of docs/
 	$(PY) docs/generate.py
@@ -261,7 +264,7 @@ python313: ## the quick tests on Python 3.13, where it is
 
 # Checks that leave a core idle run beside each other. Then one after the other; test-all comes last: its summary is what
 # a reader of the log looks for. The list of what must pass is atcpy's; the other engines are run for the page.
-CI_CHECKS := fmt-check lint type tsan dist
+CI_CHECKS := fmt-check lint type tsan dist site
 CI_STEPS := asan conformance e2e isas fuzz-short planted gate-share python313
 ci: export ENGINES := atcpy
 # Ops of ONNX Runtime become others, whose kernels the other folders test; test-all runs them once.
