@@ -32,7 +32,7 @@ MODULE  := _kernels.abi3.so
 export PYTHONPATH := $(CURDIR)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv lock build fmt fmt-check lint type test test-all test-shuffled mutants golden conformance levels e2e bench models demo docs site proto asan tsan valgrind coverage fuzz fuzz-kernels planted fuzz-graphs fuzz-passes fuzz-tensorflow fuzz-importers fuzz-short gate gate-share coverage-python isas wheel dist reproducible python313 ci clean
+.PHONY: help venv lock build fmt fmt-check lint type test test-all test-shuffled mutants golden conformance levels e2e bench models demo docs site proto asan tsan valgrind coverage fuzz fuzz-kernels planted fuzz-graphs fuzz-passes fuzz-tensorflow fuzz-importers fuzz-short gate gate-share coverage-python isas aarch64 aarch64-fuzz wheel dist reproducible python313 ci clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
@@ -240,6 +240,17 @@ coverage-python: build ## fail where a branch of the modules that read and write
 
 isas: build ## whole models on the kernels of AVX2, and on the scalar ones
 	for isa in avx2 scalar; do ATCPY_ISA=$$isa $(PYTEST) -m "not slow" tests/e2e/test_real_models.py tests/e2e/test_own_models.py || exit 1; done
+
+ARM := build/aarch64
+aarch64: build ## the scalar kernels, built for 64-bit Arm, between guard pages in an emulator, where gcc-aarch64-linux-gnu and qemu-user are
+	@if command -v aarch64-linux-gnu-gcc qemu-aarch64 > /dev/null; then $(MAKE) --no-print-directory aarch64-fuzz; \
+	else echo "there is no aarch64-linux-gnu-gcc, or no qemu-aarch64: not tested"; fi
+
+aarch64-fuzz:
+	@test -e $(ARM)/build.ninja || $(MESON) setup $(ARM) --cross-file packaging/aarch64.ini -Ddriver=fuzz -Dwerror=true
+	@$(NINJA) -C $(ARM) -j $(JOBS) --quiet tests/csrc/fuzz_kernels
+	@$(PY) tests/csrc/seed_records.py $(ARM)/launches.bin > /dev/null
+	qemu-aarch64 -L /usr/aarch64-linux-gnu $(ARM)/tests/csrc/fuzz_kernels -records=$(ARM)/launches.bin -runs=2000 -seed=$(FUZZ_SEED) -keep=$(ARM)/launch.bin
 
 DIST := build/dist
 wheel: $(STAMP) ## the sdist, and the wheels of atcpy and of its runtime made from it, in build/dist

@@ -74,7 +74,7 @@ static int64_t first_above(const double *cumulated, int64_t n, double limit)
             double highest = -INFINITY, total = 0;                                                 \
             for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, p->classes);)          \
                 for (int64_t c = piece.begin; c < piece.end; c++)                                  \
-                    highest = fmax(highest, (double)x[c]);                                         \
+                    highest = (double)x[c] > highest ? (double)x[c] : highest;                     \
             for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, p->classes);)          \
                 for (int64_t c = piece.begin; c < piece.end; c++)                                  \
                     cumulated[c] = total += exp((double)x[c] - highest);                           \
