@@ -96,6 +96,9 @@ class InferenceSession:
 
     memory_limit: maximum bytes of the arena of a run, checked here unless its size depends on open dims.
 
+    A pickled session is its path, absolute, or its bytes, with these arguments: it is opened again where it is
+    unpickled, without bound states.
+
     Raises PackageCorrupt, ResourceLimit, UsageError, CustomOpError.
     """
 
@@ -127,6 +130,20 @@ class InferenceSession:
 
             threads = threads_of(sess_options, threads)
             check_providers(providers)
+        if affinity is not None and not isinstance(affinity, str):
+            affinity = tuple(affinity)
+        self._reopen = partial(
+            type(self),
+            source if isinstance(source, bytes) else os.path.abspath(source),
+            threads=threads,
+            affinity=affinity,
+            verify=verify,
+            mmap=mmap,
+            require_signature=require_signature,
+            custom_ops=custom_ops,
+            shape_cache=shape_cache,
+            memory_limit=memory_limit,
+        )
         self._workers = choose_workers(threads, affinity)
         self.threads = self._workers.threads
         _load_custom_ops(custom_ops)
@@ -204,6 +221,24 @@ class InferenceSession:
 
     def __exit__(self, *_: object) -> None:
         """Nothing: memory and file go when nobody has the session any more."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """How a copy is opened. Raises Unsupported (E10055) for a session of several ranks: each opens its own."""
+        if self._world.ranks != 1:
+            raise Unsupported("E10055", "a session of several ranks cannot be pickled", hint="open one on each rank")
+        options = dict(self._reopen.keywords, custom_ops=_paths_of(self._reopen.keywords["custom_ops"]))
+        return partial(self._reopen.func, *self._reopen.args, **options), ()
+
+    def _repr_html_(self) -> str:
+        """Inputs and outputs as a table, for notebooks."""
+        from html import escape
+
+        rows = [("input", port) for port in self._inputs] + [("output", port) for port in self._outputs]
+        cells = "".join(
+            f"<tr><td>{kind}</td><td>{escape(port.name)}</td><td>{escape(_describe(port))}</td></tr>"
+            for kind, port in rows
+        )
+        return f"<p>{escape(self._package.container.source)}</p><table>{cells}</table>"
 
     def __repr__(self) -> str:
         """The package, its inputs and outputs."""
@@ -601,6 +636,20 @@ def _load_custom_ops(modules: object) -> None:
     from atcpy.options import read_custom_ops
 
     load_custom_ops(read_custom_ops("custom_ops", modules))
+
+
+def _paths_of(modules: object) -> tuple[str, ...]:
+    """The files of modules of custom operators."""
+    if modules == ():
+        return ()
+    from atcpy.options import read_custom_ops
+
+    found = read_custom_ops("custom_ops", modules)
+    for module in found:
+        if not module.path:
+            what = f"custom_ops: {module.name} has no file, and cannot be loaded elsewhere"
+            raise Unsupported("E10055", what, hint="put it into a module of its own")
+    return tuple(module.path for module in found)
 
 
 def _misfit_code(port: NodeArg, array: Array) -> str:
