@@ -32,7 +32,7 @@ MODULE  := _kernels.abi3.so
 export PYTHONPATH := $(CURDIR)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv lock build fmt fmt-check lint type test test-all test-shuffled mutants golden conformance levels e2e bench models demo docs site proto asan tsan valgrind coverage fuzz fuzz-kernels planted fuzz-graphs fuzz-passes fuzz-tensorflow fuzz-importers fuzz-short gate gate-share coverage-python isas aarch64 aarch64-fuzz wheel dist reproducible python313 ci clean
+.PHONY: help venv lock build fmt fmt-check lint type test test-all test-shuffled mutants golden conformance levels e2e scale-out bench models demo docs site proto asan tsan valgrind coverage fuzz fuzz-kernels planted fuzz-graphs fuzz-passes fuzz-tensorflow fuzz-importers fuzz-short gate gate-share coverage-python isas aarch64 wheel dist reproducible python313 ci clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
@@ -102,6 +102,12 @@ levels: build ## unfused and fused packages against one oracle; LEVEL_MODELS="â€
 e2e: build ## the training example on 2 and 4 ranks of MPI, and all ways in which such runs end
 	for ranks in 2 4; do $(dir $(PY))mpiexec -n $$ranks $(PY) -m mpi4py -m tests.e2e.training || exit 1; done
 	$(PYTEST) tests/e2e/distributed.py
+
+SCALE := build/scale-out
+scale-out: build ## score data sets by clusters of two workers, of Dask and of Ray, some of which are killed
+	@test -e $(SCALE)/done || { $(PYTHON) -m venv $(SCALE) && $(SCALE)/bin/python -m pip install --quiet pytest 'dask[distributed]>=2026.1' 'ray[data]>=2.50' ml_dtypes protobuf xxhash google-crc32c && touch $(SCALE)/done; }
+	$(PY) -m atcpy convert models/digits/digits.onnx --output $(SCALE)/digits.om -q
+	cd $(SCALE) && bin/python -m pytest -q -p no:cacheprovider --noconftest -c /dev/null --rootdir . ../../tests/e2e/scale_out.py
 
 bench: build ## time the models of this project beside ONNX Runtime
 	$(PY) models/make_models.py models/generated $(BENCH_MODELS)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from atcpy.runtime import InferenceSession
     from atcpy.runtime.profile import Profile
     from atcpy.runtime.sandbox import enter_sandbox
+    from atcpy.runtime.scoring import Scorer, ScoreShard
     from atcpy.verify.operator_check import check_operator
 else:
     ModuleType = type(os)
@@ -32,6 +33,8 @@ __all__ = [
     "InferenceSession",
     "OpContext",
     "Profile",
+    "ScoreShard",
+    "Scorer",
     "TensorType",
     "__version__",
     "backend",
@@ -63,6 +66,8 @@ _LAZY = {
     "InferenceSession": ("atcpy.runtime", "InferenceSession"),
     "OpContext": ("atcpy.ops.custom", "OpContext"),
     "Profile": ("atcpy.runtime.profile", "Profile"),
+    "ScoreShard": ("atcpy.runtime.scoring", "ScoreShard"),
+    "Scorer": ("atcpy.runtime.scoring", "Scorer"),
     "TensorType": ("atcpy.ops.custom", "TensorType"),
     "backend": ("atcpy.backend", ""),
     "check_operator": ("atcpy.verify.operator_check", "check_operator"),
@@ -86,6 +91,9 @@ class _CommandFolder(ModuleType):
     def __call__(self, *arguments: Any, **options: Any) -> Any:
         return getattr(import_module("atcpy.api.commands"), self.__name__.rpartition(".")[2])(*arguments, **options)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return import_module, (self.__name__,)
+
 
 class _Package(ModuleType):
     """The package: whoever imports a folder with the name of a command makes it callable."""
@@ -94,6 +102,10 @@ class _Package(ModuleType):
         if name in _COMMAND_FOLDERS and type(value) is ModuleType:
             value.__class__ = _CommandFolder
         super().__setattr__(name, value)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A module is its name, where functions of notebooks are sent to workers with what they use."""
+        return import_module, (self.__name__,)
 
 
 sys.modules[__name__].__class__ = _Package

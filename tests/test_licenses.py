@@ -34,6 +34,10 @@ SPELLINGS = {
 }
 # Other licences of single packages, and why they are no obstacle.
 EXCEPTIONS = {
+    "certifi": ("MPL-2.0", "MkDocs's theme needs it; no file of it is changed or distributed"),
+    "colorama": ("BSD License", "the clauses are three, its file says"),
+    "jinja2": ("BSD License", "the clauses are three, its file says"),
+    "mergedeep": ("UNKNOWN", "its file is MIT's"),
     "hypothesis": ("MPL-2.0", "tests import it; no file of it is changed or distributed"),
     "pathspec": ("MPL-2.0", "mypy needs it; no file of it is changed or distributed"),
     "mpich": ("LicenseRef-MPICH", "permissive: like BSD, it asks for its notice and disclaimer"),
@@ -126,7 +130,10 @@ ORIGINS = {
     r"tests/parsers/tensorflow/quantized\.json": ("tests/parsers/tensorflow/make_quantized.py", "{name}"),
     r"packaging/lock\.txt": ("packaging/lock.txt", "make lock"),
 }
-SOURCES = {"", ".build", ".c", ".golden", ".h", ".html", ".inc", ".md", ".options", ".py", ".pyi", ".toml", ".typed"}
+SOURCES = {
+    "", ".build", ".c", ".cff", ".golden", ".h", ".html", ".inc", ".ini", ".md", ".options", ".py", ".pyi", ".toml",
+    ".typed", ".yaml", ".yml",
+}  # fmt: skip
 
 
 @pytest.mark.skipif(shutil.which("git") is None or not (REPO / ".git").exists(), reason="this is no clone")

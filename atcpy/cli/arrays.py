@@ -9,15 +9,16 @@ import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
 from atcpy.aipp.config import AIPP, Picture
 from atcpy.errors import UsageError, Where, did_you_mean, raise_os_error
 from atcpy.files import open_file, parse_json
-from atcpy.om.atomic import atomic_write, atomic_write_together, directory
+from atcpy.om.atomic import atomic_write_together, directory
 from atcpy.options import MAX_DIM, read_int
+from atcpy.runtime.array_files import write_array
 from atcpy.verify.inputs import Array, Feeds, Fill, Port, make_array
 
 if TYPE_CHECKING:
@@ -245,21 +246,5 @@ def save_folder(folder: Path, arrays: Mapping[str, Array]) -> dict[str, str]:
 def _npy(array: Array) -> Iterator[memoryview]:
     """The content of a file, made when it is written: not all of them are in memory at once."""
     buffer = io.BytesIO()
-    _write(buffer, array)
+    write_array(buffer, array)
     yield buffer.getbuffer()
-
-
-def save_npz(path: Path, arrays: Mapping[str, Array]) -> None:
-    """All arrays in one file, under their own names."""
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as archive:
-        for name, array in arrays.items():
-            # numpy.savez cannot: an output may be called `file`.
-            with archive.open(zipfile.ZipInfo(name + ".npy"), "w", force_zip64=True) as member:
-                _write(member, array)
-    atomic_write(path, [buffer.getbuffer()])
-
-
-def _write(file: IO[bytes], array: Array) -> None:
-    plain = array.astype(str) if array.dtype == object else np.ascontiguousarray(array).reshape(array.shape)
-    np.lib.format.write_array(file, plain, allow_pickle=False)

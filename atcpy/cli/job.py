@@ -119,7 +119,8 @@ class OutputRequest:
         """Write the outputs; return their paths in the folder. Each rank has its own folder; rank 0 writes the
         archive.
         """
-        from atcpy.cli.arrays import save_folder, save_npz
+        from atcpy.cli.arrays import save_folder
+        from atcpy.runtime.array_files import save_npz
 
         if (npz := self.npz_out) and (world.rank == 0 or "{rank}" in npz):
             save_npz(Path(of_rank(npz, world.rank, world.ranks)), arrays)

@@ -259,6 +259,11 @@ class InferenceSession:
         recorded = {"soc": model.soc, "atc_cmdline": model.cmdline, "source_sha256": model.source.sha256}
         return ModelMetadata(model.source.producer, model.graph.name, recorded)
 
+    @property
+    def package_sha256(self) -> str:
+        """The SHA-256 that the package records of itself, in hexadecimal digits."""
+        return self._package.container.sha256.hex()
+
     def get_inputs(self) -> list[NodeArg]:
         """The inputs that must be fed, in the model's order."""
         return self._ports(with_default=False)

@@ -101,3 +101,11 @@ def test_notebooks_show_ports_and_escape_names(monkeypatch: pytest.MonkeyPatch) 
     )
     session._inputs[0] = SimpleNamespace(name="<b>", shape=("<i>",), dtype=session._inputs[0].dtype)
     assert "&lt;b&gt;</td><td>[&lt;i&gt;] float32" in session._repr_html_()
+
+
+def test_the_package_is_pickled_by_its_name() -> None:
+    """Engines send functions of a notebook with the modules that they use."""
+    import atcpy.verify
+
+    for module in (atcpy, atcpy.verify):
+        assert pickle.loads(pickle.dumps(module)) is module
