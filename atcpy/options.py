@@ -6,7 +6,6 @@ command line or a Python caller gives (the option's text, or the natural value) 
 """
 
 import hashlib
-import json
 import os
 import re
 import shlex
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from atcpy.aipp.config import AippConfig
+from atcpy.config_files import config_lines, members_of, parse_config, read_text_file
 from atcpy.errors import (
     PackageCorrupt,
     ResourceLimit,
@@ -29,7 +29,7 @@ from atcpy.errors import (
     raise_all,
     raise_os_error,
 )
-from atcpy.files import parse_json, read_file
+from atcpy.files import read_file
 from atcpy.sizes import ANY_SIZE as ANY_SIZE
 from atcpy.sizes import MAX_DIM as MAX_DIM
 from atcpy.sizes import MAX_RANK as MAX_RANK
@@ -829,16 +829,9 @@ class SwitchFile:
 def read_switch_file(option: str, value: object) -> SwitchFile:
     """A fusion switch file in either of ATC's forms: `Pass:off` lines, or JSON with the keys Switch and Priority."""
     path = str(value) if isinstance(value, os.PathLike) else _text(option, value)
-    try:
-        raw = read_file(path)
-    except OSError as error:
-        raise_os_error(error, path)
-    try:
-        text = raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise UsageError("E13005", f"{path} is not UTF-8 text", where=Where(file=path, offset=error.start)) from error
+    text, sha256 = read_text_file(path)
     switches = _json_switches(option, path, text) if text.lstrip().startswith("{") else _plain(option, path, text)
-    return SwitchFile(switches, hashlib.sha256(raw).hexdigest())
+    return SwitchFile(switches, sha256)
 
 
 def read_custom_ops(option: str, value: object) -> tuple[OpsModule, ...]:
@@ -879,18 +872,16 @@ def _ops_text(modules: tuple[OpsModule, ...]) -> str:
 def _plain(option: str, path: str, text: str) -> PassSwitches:
     named: dict[str, bool] = {}
     groups: dict[FusionGroup, bool] = {}
-    for number, line in enumerate(text.splitlines(), 1):
-        line = line.partition("#")[0].strip()
-        if line:
-            name, _, word = line.rpartition(":")
-            where = Where(file=path, line=number)
-            if not name.strip():
-                raise UsageError("E20003", f'{path}:{number}: "{line}" is not Pass:on or Pass:off', where=where)
-            on = _on_off(option, name.strip(), word.strip(), where, "E20003")
-            if name.strip() == "ALL":
-                groups = dict.fromkeys(FusionGroup, on)
-            else:
-                named[name.strip()] = on
+    for number, line in config_lines(text):
+        name, _, word = line.rpartition(":")
+        where = Where(file=path, line=number)
+        if not name.strip():
+            raise UsageError("E20003", f'{path}:{number}: "{line}" is not Pass:on or Pass:off', where=where)
+        on = _on_off(option, name.strip(), word.strip(), where, "E20003")
+        if name.strip() == "ALL":
+            groups = dict.fromkeys(FusionGroup, on)
+        else:
+            named[name.strip()] = on
     return PassSwitches(named=named, groups=groups)
 
 
@@ -899,22 +890,12 @@ _PRIORITIES = {"Top": range(1000), "Main": range(1000, 2000), "Down": range(2000
 
 def _json_switches(option: str, path: str, text: str) -> PassSwitches:
     where = Where(file=path)
-    try:
-        root = parse_json(text)
-    except ValueError as error:
-        line, column = (error.lineno, error.colno) if isinstance(error, json.JSONDecodeError) else (1, 1)
-        words = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
-        at = Where(file=path, line=line, column=column)
-        raise UsageError("E10025", f"{path}:{line}:{column}: {words}", where=at) from error
-    _only_keys(path, "the file", root, ("Switch", "Priority"))
-    switch = root.get("Switch", {})
-    _only_keys(path, "Switch", switch, tuple(group.value for group in FusionGroup))
+    root = members_of(path, "the file", parse_config(path, text), ("Switch", "Priority"))
+    switch = members_of(path, "Switch", root.get("Switch", {}), tuple(group.value for group in FusionGroup))
     named: dict[str, bool] = {}
     groups: dict[FusionGroup, bool] = {}
     for group in FusionGroup:
-        members = switch.get(group.value, {})
-        _only_keys(path, group.value, members, None)
-        for name, word in members.items():
+        for name, word in members_of(path, group.value, switch.get(group.value, {}), None).items():
             on = _on_off(option, name, word, where, "E20003")
             if name == "ALL":
                 groups[group] = on
@@ -925,15 +906,12 @@ def _json_switches(option: str, path: str, text: str) -> PassSwitches:
 
 def _priorities(path: str, record: object) -> dict[str, int]:
     """The numbers of the key Priority: texts, within the thousand of their part, each pass once."""
-    _only_keys(path, "Priority", record, (FusionGroup.GRAPH.value,))
-    assert isinstance(record, dict)
-    parts = record.get(FusionGroup.GRAPH.value, {})
-    _only_keys(path, FusionGroup.GRAPH.value, parts, tuple(_PRIORITIES))
+    graph = FusionGroup.GRAPH.value
+    parts = members_of(path, "Priority", record, (graph,)).get(graph, {})
+    members_of(path, graph, parts, tuple(_PRIORITIES))
     numbers: dict[str, int] = {}
     for part, bounds in _PRIORITIES.items():
-        members = parts.get(part, {})
-        _only_keys(path, part, members, None)
-        for name, text in members.items():
+        for name, text in members_of(path, part, parts.get(part, {}), None).items():
             where = Where(file=path)
             if not (isinstance(text, str) and text.isdecimal() and len(text) < 5 and int(text) in bounds):
                 what = f'{path}: {part}: {name}: "{text}" is no text of a number {bounds[0]}..{bounds[-1]}'
@@ -942,15 +920,6 @@ def _priorities(path: str, record: object) -> dict[str, int]:
                 raise UsageError("E20003", f"{path}: {part}: {name} has a priority already", where=where)
             numbers[name] = int(text)
     return numbers
-
-
-def _only_keys(path: str, name: str, value: object, keys: tuple[str, ...] | None) -> None:
-    if not isinstance(value, dict):
-        raise UsageError("E20003", f"{path}: {name} is not an object", where=Where(file=path))
-    for key in value:
-        if keys is not None and key not in keys:
-            hint = did_you_mean(key, keys) or "one of " + ", ".join(keys)
-            raise UsageError("E20003", f'{path}: {name} has the unknown key "{key}"', where=Where(file=path), hint=hint)
 
 
 # --------------------------------------------------------------------------------------------------------------------

@@ -12,6 +12,8 @@ from tests.sources import ROOT, relative_name, syntax
 LAYERS = [
     {"errors"},
     {"sizes", "threads", "discovery", "files"},
+    {"config_files"},
+    {"precision_options"},
     {"aipp"},
     {"options", "atc_flags"},
     {"ir"},
@@ -59,7 +61,7 @@ def test_imports_go_down() -> None:
 
 
 # What runs a package. The compiler's writer of packages lies beside their reader, and is none of it.
-RUNTIME = {"errors", "sizes", "threads", "files", "aipp", "options", "discovery"}
+RUNTIME = {"errors", "sizes", "threads", "files", "aipp", "options", "precision_options", "config_files", "discovery"}
 RUNTIME |= {"ir", "ops", "formats", "kernels", "om", "runtime"}
 RUNTIME_MODULES = [
     path
