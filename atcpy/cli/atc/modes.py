@@ -159,7 +159,9 @@ def _conversion(run: AtcRun) -> ConvertOptions:
             values[name] = text
     _check_pairs(run.values)
     if "input_shape_range" in values:
-        values["input_shape"] = _shape_of_range(values.pop("input_shape_range"))
+        values["input_shape"] = _shape_of_range("input_shape_range", values.pop("input_shape_range"))
+    elif "[" in values.get("input_shape", ""):  # as command lines of ModelZoo have it
+        values["input_shape"] = _shape_of_range("input_shape", values["input_shape"])
     return convert_options(values, recorded=recorded)
 
 
@@ -173,13 +175,13 @@ def _check_pairs(values: Mapping[str, str]) -> None:
         raise UsageError("E10047", what, where=Where(option="compress_weight_conf"))
 
 
-def _shape_of_range(text: str) -> str:
+def _shape_of_range(option: str, text: str) -> str:
     """`x:[1~8,3];y:[2]` as --input_shape has it."""
     named = re.fullmatch(r"[^\[\]]+:\[[^\[\]]*\](;[^\[\]]+:\[[^\[\]]*\])*;?", text)
     if named is None:
-        what = f'--input_shape_range: "{text}" does not name each input'
+        what = f'--{option}: "{text}" does not name each input'
         hint = '--input_shape="x:1~8,3;y:2"'
-        raise UsageError("E10002", what, where=Where(option="input_shape_range"), hint=hint)
+        raise UsageError("E10002", what, where=Where(option=option), hint=hint)
     return text.replace("[", "").replace("]", "")
 
 

@@ -147,6 +147,12 @@ def test_15_a_range(invoke: Invoke) -> None:
     assert InferenceSession("r.om").get_inputs()[0].ranges[0] == (1, 8)
 
 
+def test_shapes_in_brackets(invoke: Invoke) -> None:
+    assert converted(invoke, "--input_shape=x:[1~8,3,8,8]").code == 0
+    ran = converted(invoke, "--input_shape=x:[1~8,3,8,8")
+    assert "--input_shape: " in assert_failed(ran, "E10002", 2)
+
+
 def test_16_aipp_normalizes_pictures(invoke: Invoke, folder: Path) -> None:
     onnx.save(parser.parse_model(AS_FED), "p.onnx")
     mean, factor = (124, 116, 104), (0.0171247538, 0.0175070028, 0.0174291939)
