@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from atcpy.errors import Unsupported, UsageError, Where, did_you_mean
+from atcpy.precision_options import HIFLOAT8_MODES, PRECISION_MODES, PRECISION_MODES_V2
 
 _ZERO_ONE = ("0", "1")
 _TRUE_FALSE = ("true", "false")
@@ -145,7 +146,7 @@ FLAGS: tuple[Flag, ...] = (
     *_flags(
         _O,
         ("output", "the package, without the suffix .om"),
-        _refused("output_type", _O, _LATER),
+        ("output_type", 'the type of all outputs, or of some, "node:0:FP16;other:0:FP32"'),
         Flag("check_report", _O, "the report of --mode=3", default="check_result.json"),
         ("json", "the file that modes 1 and 5 write"),
         _recorded("host_env_os", _O, "packages run on any host", ("linux", "minios")),
@@ -161,7 +162,7 @@ FLAGS: tuple[Flag, ...] = (
     *_flags(
         _F,
         ("out_nodes", 'the values that become outputs, "node:0;node:1" or output names'),
-        _refused("input_fp16_nodes", _F, _LATER),
+        ("input_fp16_nodes", 'inputs that are fed as float16, "a;b"'),
         _refused("is_input_adjust_hw_layout", _F, _LATER),
         _refused("is_output_adjust_hw_layout", _F, _LATER),
         ("insert_op_conf", "file of AIPP: inputs become pictures of bytes, which the package converts"),
@@ -219,8 +220,20 @@ FLAGS: tuple[Flag, ...] = (
     ),
     *_flags(
         _P,
-        _refused("precision_mode", _P, _LATER),
-        _refused("precision_mode_v2", _P, _LATER),
+        Flag(
+            "precision_mode",
+            _P,
+            "what becomes of float32",
+            default="must_keep_origin_dtype",
+            choices=tuple(PRECISION_MODES),
+        ),
+        Flag(
+            "precision_mode_v2",
+            _P,
+            "the same by newer names",
+            default="origin",
+            choices=(*PRECISION_MODES_V2, *HIFLOAT8_MODES),
+        ),
         _refused("op_precision_mode", _P, _LATER),
         Flag(
             "op_select_implmode",
@@ -231,10 +244,10 @@ FLAGS: tuple[Flag, ...] = (
             is_deprecated=True,
         ),
         _recorded("optypelist_for_implmode", _P, "--op_select_implmode is the same for all types"),
-        _refused("keep_dtype", _P, _LATER),
-        _refused("customize_dtypes", _P, _LATER),
-        _refused("modify_mixlist", _P, _LATER),
-        _refused("is_weight_clip", _P, _LATER),
+        ("keep_dtype", "file of nodes, and of OpType::T, that keep their types"),
+        ("customize_dtypes", "file of the types of inputs and outputs, by node or OpType::T"),
+        ("modify_mixlist", "JSON file that changes the lists of a mixed mode"),
+        Flag("is_weight_clip", _P, "0: lowered weights may become infinite", default="1", choices=_ZERO_ONE),
         _recorded("allow_hf32", _P, "float32 stays float32", _TRUE_FALSE),
         ("optimization_switch", 'passes by name, "Pass:on;Pass:off"'),
         _refused("static_model_ops_lower_limit", _P, _LATER),

@@ -30,6 +30,22 @@ from atcpy.errors import (
     raise_os_error,
 )
 from atcpy.files import read_file
+from atcpy.precision_options import (
+    PRECISION_MODES,
+    PRECISION_MODES_V2,
+    CustomDtypesFile,
+    MixList,
+    PrecisionMode,
+    TextFile,
+    check_type_name,
+    output_types_text,
+    read_customized,
+    read_keep_file,
+    read_mix_list,
+    read_output_types,
+    refuse_hifloat8,
+)
+from atcpy.precision_options import PrecisionOptions as PrecisionOptions
 from atcpy.sizes import ANY_SIZE as ANY_SIZE
 from atcpy.sizes import MAX_DIM as MAX_DIM
 from atcpy.sizes import MAX_RANK as MAX_RANK
@@ -259,6 +275,7 @@ class PrepareOptions:
     max_growth: float = 1.1
     allreduce: AllReduceSplit = AllReduceSplit()
     loop: IterationsPerLoop | None = None
+    precision: PrecisionOptions = PrecisionOptions()  # noqa: RUF009
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -818,6 +835,41 @@ def read_limits(option: str, value: object) -> dict[str, int]:
     return {str(name): read_int(option, count, 0, 2**31) for name, count in pairs}
 
 
+def _file_of(read: Callable[[str, str], Any]) -> Reader:
+    """Return a reader of the file that a path names; what was read before is taken as it is."""
+
+    def read_value(option: str, value: object) -> Any:
+        if isinstance(value, TextFile | CustomDtypesFile | MixList):
+            return value
+        return read(option, str(read_path(option, value)))
+
+    return read_value
+
+
+def _sha256_text(file: Any) -> str:
+    return "sha256:" + str(file.sha256)
+
+
+def _mode_of(modes: Mapping[str, PrecisionMode]) -> Reader:
+    def read_mode(option: str, value: object) -> Any:
+        refuse_hifloat8(option, value)
+        return read_choice(option, value, modes)
+
+    return read_mode
+
+
+def _mode_text(modes: Mapping[str, PrecisionMode]) -> Callable[[PrecisionMode], str]:
+    return {mode: name for name, mode in modes.items()}.__getitem__
+
+
+def _read_keep(option: str, value: object) -> tuple[str, ...]:
+    items = value if isinstance(value, list | tuple) else [value]
+    names = tuple(dict.fromkeys(name for item in items for name in read_names(option, item)))
+    for name in names:
+        check_type_name(option, name, Where(option=option))
+    return names
+
+
 @dataclass(frozen=True, slots=True)
 class SwitchFile:
     """A fusion switch file: what it says, and its digest, which is what the package records of it."""
@@ -962,6 +1014,10 @@ def _shape_text(shapes: Mapping[str, InputDims]) -> str:
 
 def _switch_text(switches: PassSwitches) -> str:
     return ";".join(f"{name}:{'on' if on else 'off'}" for name, on in sorted(switches.named.items()))
+
+
+def _zero_or_one(is_on: bool) -> str:
+    return str(int(is_on))
 
 
 _IMPL_MODES = {
@@ -1138,8 +1194,68 @@ _TABLE = (
         ImplMode.HIGH_PERFORMANCE,
         "high_precision turns Winograd and approximations off",
     ),
+    Option(
+        "precision_mode",
+        _mode_of(PRECISION_MODES),
+        None,
+        "what becomes of float32: force_fp16, force_fp32, cube_fp16in_fp32out, allow_fp32_to_fp16, allow_fp32_to_bf16, "
+        "allow_mix_precision_fp16, allow_mix_precision_bf16, must_keep_origin_dtype (the default)",
+        _mode_text(PRECISION_MODES),
+    ),
+    Option(
+        "precision_mode_v2",
+        _mode_of(PRECISION_MODES_V2),
+        None,
+        "the same by newer names: origin, fp16, cube_fp16in_fp32out, mixed_float16, mixed_bfloat16",
+        _mode_text(PRECISION_MODES_V2),
+    ),
+    Option(
+        "keep_dtype",
+        _file_of(read_keep_file),
+        None,
+        "file of nodes, and of OpType::T, that keep their types",
+        _sha256_text,
+    ),
+    Option(
+        "keep_fp32",
+        _read_keep,
+        (),
+        'nodes that keep their types, patterns of them, and OpType::T: "/head/*,OpType::Softmax"; repeatable',
+        repeatable=True,
+    ),
+    Option(
+        "customize_dtypes",
+        _file_of(read_customized),
+        None,
+        "file of lines NODE::InputDtype:float16,OutputDtype:float32; beats --keep_dtype",
+        _sha256_text,
+    ),
+    Option(
+        "modify_mixlist",
+        _file_of(read_mix_list),
+        None,
+        "JSON file that changes the lists of a mixed mode",
+        _sha256_text,
+    ),
+    Option(
+        "is_weight_clip", read_zero_or_one, True, "0: lowered weights that are too large become infinite", _zero_or_one
+    ),
+    Option(
+        "output_type",
+        read_output_types,
+        (),
+        'type of all outputs, FP16, or by the entries of --out_nodes, "node:0:FP16;other:0:FP32"',
+        output_types_text,
+    ),
+    Option(
+        "input_fp16_nodes",
+        lambda option, value: read_names(option, value, ";"),
+        (),
+        'inputs that are fed as float16, "a;b"',
+        ";".join,
+    ),
     Option("enable_graph_kernel", read_bool, None, "fuse elementwise ops into graph kernels; on from O2"),
-    Option("disable_reuse_memory", read_zero_or_one, False, "1: no activation shares memory", lambda v: str(int(v))),
+    Option("disable_reuse_memory", read_zero_or_one, False, "1: no activation shares memory", _zero_or_one),
     Option("enable_single_stream", read_bool, False, "no branches beside each other"),
     Option(
         "external_weight",
@@ -1288,6 +1404,7 @@ def _sorted_into_records(read: Mapping[str, Any], recorded: Mapping[str, str]) -
                 value["allreduce_cost"],
             ),
             loop=_loop(value),
+            precision=_precision(value),
         ),
         split=SplitOptions(level=level, switches=switches),
         optimize=OptimizeOptions(
@@ -1314,6 +1431,41 @@ def _sorted_into_records(read: Mapping[str, Any], recorded: Mapping[str, str]) -
         threads=value["threads"],
         atc_cmdline=atc_cmdline(read, recorded),
     )
+
+
+def _precision(value: Mapping[str, Any]) -> PrecisionOptions:
+    """The precision of a conversion. Raises UsageError where options exclude or need each other."""
+    if value["precision_mode"] is not None and value["precision_mode_v2"] is not None:
+        what = "--precision_mode and --precision_mode_v2 cannot be used together"
+        raise UsageError("E10056", what, where=Where(option="precision_mode_v2"), hint="drop one: they name the same")
+    mode = value["precision_mode"] or value["precision_mode_v2"] or PrecisionMode.ORIGIN
+    lists: MixList | None = value["modify_mixlist"]
+    if lists is not None and not mode.is_mixed:
+        what = f"--modify_mixlist: the lists are of mixed modes, and the mode is {mode.value}"
+        where = Where(option="modify_mixlist")
+        raise UsageError("E10001", what, where=where, hint="--precision_mode_v2=mixed_float16")
+    out_nodes: tuple[str, ...] = value["out_nodes"]
+    for item in value["output_type"]:
+        if item.entry and item.entry not in out_nodes:
+            what = f'--output_type: "{item.entry}" is not in --out_nodes'
+            hint = did_you_mean(item.entry, out_nodes) or f'--out_nodes="{item.entry}"'
+            raise UsageError("E10001", what, where=Where(option="output_type"), hint=hint)
+    file: TextFile | None = value["keep_dtype"]
+    customized: CustomDtypesFile | None = value["customize_dtypes"]
+    precision = PrecisionOptions(
+        mode=mode,
+        keep=(*value["keep_fp32"], *(file.lines if file is not None else ())),
+        customized=customized.dtypes if customized is not None else (),
+        lists=lists if lists is not None else MixList(),
+        clip_weights=value["is_weight_clip"],
+        output_types=value["output_type"],
+        out_nodes=out_nodes,
+        fp16_inputs=value["input_fp16_nodes"],
+    )
+    if value["iterations_per_loop"] > 1 and not precision.changes_nothing:
+        what = "other types than the model's are not supported with --iterations_per_loop: loops keep theirs"
+        raise Unsupported("E10055", what, where=Where(option="iterations_per_loop"), hint="drop one of the options")
+    return precision
 
 
 def _dump_options(directory: Path | None, stages: frozenset[Stage], passes: tuple[str, ...]) -> DumpOptions:

@@ -29,11 +29,29 @@ class PrecisionMode(Enum):
     MIXED_BFLOAT16 = "mixed_bfloat16"
 
     @property
+    def dtype(self) -> str:
+        """The element type that the mode brings values to; empty for one that changes no node."""
+        return _TYPES.get(self, "")
+
+    @property
+    def keeps_all(self) -> bool:
+        """Whether the mode changes no node; every op has float32 here, and needs no bfloat16."""
+        return not self.dtype
+
+    @property
     def is_mixed(self) -> bool:
         """Whether the mode goes by lists of ops."""
         return self in (PrecisionMode.MIXED_FLOAT16, PrecisionMode.MIXED_BFLOAT16)
 
 
+_TYPES: Mapping[PrecisionMode, str] = {
+    PrecisionMode.FP16: "float16",
+    PrecisionMode.FP32: "float32",
+    PrecisionMode.CUBE_FP16IN_FP32OUT: "float16",
+    PrecisionMode.ALLOW_FP16: "float16",
+    PrecisionMode.MIXED_FLOAT16: "float16",
+    PrecisionMode.MIXED_BFLOAT16: "bfloat16",
+}
 # ATC's names. Of two names of one mode the package records the last.
 PRECISION_MODES: Mapping[str, PrecisionMode] = {
     "must_keep_origin_dtype": PrecisionMode.ORIGIN,
@@ -53,7 +71,7 @@ PRECISION_MODES_V2: Mapping[str, PrecisionMode] = {
     "mixed_float16": PrecisionMode.MIXED_FLOAT16,
     "mixed_bfloat16": PrecisionMode.MIXED_BFLOAT16,
 }
-_HIFLOAT8_MODES = ("cube_hif8", "mixed_hif8")
+HIFLOAT8_MODES = ("cube_hif8", "mixed_hif8")
 # ATC's names of element types.
 OUTPUT_TYPES: Mapping[str, str] = {
     "FP32": "float32", "FP16": "float16", "DOUBLE": "float64",
@@ -120,20 +138,19 @@ class PrecisionOptions:
     lists: MixList = MixList()
     clip_weights: bool = True
     output_types: tuple[OutputType, ...] = ()
-    out_nodes: tuple[str, ...] = ()  # what `output_types` names
+    out_nodes: tuple[str, ...] = ()  # the outputs that `output_types` names, in order
     fp16_inputs: tuple[str, ...] = ()
 
     @property
     def changes_nothing(self) -> bool:
         """Whether all types stay as they are in the model."""
-        is_origin = self.mode in (PrecisionMode.ORIGIN, PrecisionMode.ALLOW_BF16)
-        return is_origin and not (self.customized or self.output_types or self.fp16_inputs)
+        return self.mode.keeps_all and not (self.customized or self.output_types or self.fp16_inputs)
 
 
 def refuse_hifloat8(option: str, value: object) -> None:
     """Raise Unsupported for a mode of 8-bit floats that only one family of chips has."""
-    if value in _HIFLOAT8_MODES:
-        what = f'--{option}={value} is not supported: no CPU has kernels for HiFloat8'
+    if value in HIFLOAT8_MODES:
+        what = f"--{option}={value} is not supported: no CPU has kernels for HiFloat8"
         hint = "mixed_float16 and mixed_bfloat16 are the mixed modes"
         raise Unsupported("E10055", what, where=Where(option=option), hint=hint)
 
@@ -205,6 +222,8 @@ def read_mix_list(option: str, path: str) -> MixList:
 
 def read_output_types(option: str, value: object) -> tuple[OutputType, ...]:
     """`FP16` for all outputs, or `node:0:FP16;other:1:FP32` by the entries of --out_nodes; or a mapping of those."""
+    if isinstance(value, tuple) and all(isinstance(item, OutputType) for item in value):
+        return value
     if isinstance(value, Mapping):
         items = [(str(entry), str(name)) for entry, name in value.items()]
     else:

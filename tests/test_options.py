@@ -35,6 +35,7 @@ from atcpy.options import (
     convert_options,
     read_input_shape,
 )
+from atcpy.precision_options import CustomDtypesFile, MixList, OutputType, PrecisionMode, TextFile
 
 
 def error_of(values: dict[str, object]) -> AtcError:
@@ -103,6 +104,15 @@ EFFECTS: dict[str, tuple[object, str, object]] = {
     "export_compile_stat": ("2", "export_compile_stat", 2),
     "sign": ("key.pem", "sign", Path("key.pem")),
     "debug": ("yes", "verify_ir", True),
+    "precision_mode": ("allow_mix_precision", "prepare.precision.mode", PrecisionMode.MIXED_FLOAT16),
+    "precision_mode_v2": ("fp16", "prepare.precision.mode", PrecisionMode.FP16),
+    "keep_fp32": (["a,b", "OpType::Relu"], "prepare.precision.keep", ("a", "b", "OpType::Relu")),
+    "keep_dtype": (TextFile(("a",), ""), "prepare.precision.keep", ("a",)),
+    "customize_dtypes": (CustomDtypesFile((), ""), "prepare.precision.customized", ()),
+    "modify_mixlist": (MixList(), "prepare.precision.lists", MixList()),
+    "is_weight_clip": ("0", "prepare.precision.clip_weights", False),
+    "output_type": ("FP16", "prepare.precision.output_types", (OutputType("", "float16"),)),
+    "input_fp16_nodes": ("a;b", "prepare.precision.fp16_inputs", ("a", "b")),
 }
 
 
@@ -114,6 +124,7 @@ NEEDED: dict[str, dict[str, object]] = {
     "dynamic_dims": {"input_shape": "x:2,-1"},
     "state": {"iterations_per_loop": 2},
     "stepped": {"iterations_per_loop": 2},
+    "modify_mixlist": {"precision_mode_v2": "mixed_float16"},
 }
 
 

@@ -57,6 +57,20 @@ class ExplainArguments(CommonArguments, PassArguments, AllReduceArguments):
     """Options of `atcpy.explain`, for a model that it converts."""
 
 
+class PrecisionArguments(TypedDict, total=False):
+    """The types in which nodes compute, and callers feed and fetch."""
+
+    precision_mode: str
+    precision_mode_v2: str
+    keep_dtype: Path
+    keep_fp32: Names
+    customize_dtypes: Path
+    modify_mixlist: Path
+    is_weight_clip: bool | int | str
+    output_type: str
+    input_fp16_nodes: Names
+
+
 class CheckArguments(CommonArguments, total=False):
     """Options of `atcpy.check`."""
 
@@ -78,7 +92,7 @@ class CheckArguments(CommonArguments, total=False):
     max_growth: float | str
 
 
-class ConvertArguments(CommonArguments, PassArguments, AllReduceArguments, total=False):
+class ConvertArguments(CommonArguments, PassArguments, AllReduceArguments, PrecisionArguments, total=False):
     """Options of `atcpy.convert`."""
 
     soc_version: str

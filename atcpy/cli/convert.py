@@ -14,11 +14,16 @@ from atcpy.cli.verify import compare_with_model, verdict_lines
 from atcpy.errors import UsageError, Where
 from atcpy.options import OPTIONS, ConvertOptions, ExternalWeight, convert_options
 
+PRECISION_TABLE = (
+    "precision_mode", "precision_mode_v2", "keep_dtype", "keep_fp32", "customize_dtypes", "modify_mixlist",
+    "is_weight_clip", "output_type", "input_fp16_nodes",
+)  # fmt: skip
 TABLE = (
     "soc", "framework", "custom_ops", "input_shape", "dynamic_batch_size", "dynamic_image_size", "dynamic_dims",
     "out_nodes", "input_format", "insert_op_conf", "signature", "tag_set",
     "zipmap", "static", "fold_default_inputs", "oo_level", "skip_pass", "fusion_switch_file",
-    "optimization_switch", "pass_limit", "op_select_implmode", "enable_graph_kernel", "disable_reuse_memory",
+    "optimization_switch", "pass_limit", *PRECISION_TABLE, "op_select_implmode", "enable_graph_kernel",
+    "disable_reuse_memory",
     "enable_single_stream", "external_weight", "iterations_per_loop", "state", "stepped", "max_const", "max_growth",
     "allreduce_split", "allreduce_split_size",
     "allreduce_split_index", "allreduce_split_threshold", "allreduce_cost", "sign",

@@ -114,6 +114,22 @@ class AllReducePlan:
     port_copies: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Precision:
+    """The precision mode, the model's nodes that compute in another type by it, and those that would but for the user
+    or a list. `outputs` are those behind lowered nodes, each with the type that its precision is of. Callers feed
+    `float16_inputs` and fetch `cast_outputs` in other types than the model has.
+    """
+
+    mode: str = "origin"
+    lowered: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
+    outputs: Mapping[str, str] = field(default_factory=dict)
+    float16_inputs: tuple[str, ...] = ()
+    cast_outputs: tuple[str, ...] = ()
+    clipped: tuple[str, ...] = ()  # constants with elements beyond the range of their new type
+
+
 class Moment(Enum):
     """When a pass is watched."""
 
@@ -124,7 +140,7 @@ class Moment(Enum):
 @dataclass(slots=True)
 class Decisions:
     """The records of a compilation in the order of the passes, and what became of nodes that
-    are gone: source node name -> why (`folded`, `dead`, `identity` …); what became of its allreduces.
+    are gone: source node name -> why (`folded`, `dead`, `identity` …); what became of its allreduces and its precision.
 
     running: the pass that began last. erased: the pass that erased the last node with a source, whether another node
     has that source or not.
@@ -133,6 +149,7 @@ class Decisions:
     passes: list[PassRecord] = field(default_factory=list)
     removed: dict[str, str] = field(default_factory=dict)
     allreduce: AllReducePlan | None = None
+    precision: Precision = field(default_factory=Precision)
     running: str = "the importer"
     erased: dict[str, str] = field(default_factory=dict)
 

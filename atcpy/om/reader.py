@@ -13,6 +13,7 @@ from google.protobuf.message import DecodeError
 
 from atcpy.ir import (
     Decisions,
+    DType,
     Engine,
     Graph,
     MemoryPlan,
@@ -24,7 +25,7 @@ from atcpy.ir import (
     TensorDesc,
     Value,
 )
-from atcpy.ir.decisions import AllReducePlan, Matched
+from atcpy.ir.decisions import AllReducePlan, Matched, Precision
 from atcpy.ir.gears import branches
 from atcpy.ir.graph import Names
 from atcpy.ir.verify import violations
@@ -310,7 +311,17 @@ def _decisions(record: Mapping[str, Any]) -> Decisions:
         decisions.passes.append(entry)
     if "allreduce" in record:
         decisions.allreduce = _allreduce(record["allreduce"])
+    if "precision" in record:
+        decisions.precision = _precision(record["precision"])
     return decisions
+
+
+def _precision(saved: Mapping[str, Any]) -> Precision:
+    outputs = {_str(name): DType[_str(dtype).upper()] for name, dtype in dict(saved["outputs"]).items()}
+    if not set(outputs.values()) <= {DType.FLOAT16, DType.BFLOAT16}:  # verify takes its tolerance from here
+        raise ValueError("an output is of the precision of a type that no mode lowers to")
+    names = {name: tuple(map(_str, part)) for name, part in saved.items() if name not in ("mode", "outputs")}
+    return Precision(mode=_str(saved["mode"]), outputs={n: dtype.long for n, dtype in outputs.items()}, **names)
 
 
 def _allreduce(saved: Mapping[str, Any]) -> AllReducePlan:

@@ -30,6 +30,7 @@ from atcpy.ir import (
     is_static,
     plans_of,
 )
+from atcpy.ir.decisions import Precision
 from atcpy.ir.gears import branches, one_gear
 from atcpy.ir.region import Region
 from atcpy.kernels.record import STREAM_ACTIVE
@@ -313,8 +314,9 @@ def _json(value: object) -> str:
 
 def _decisions(graph: Graph) -> dict[str, object]:
     """What the passes did and why not, without the times, which differ from run to run."""
-    allreduce = graph.decisions.allreduce
+    allreduce, precision = graph.decisions.allreduce, graph.decisions.precision
     return {
+        **({} if precision == Precision() else {"precision": asdict(precision)}),
         **({} if allreduce is None else {"allreduce": asdict(allreduce)}),
         "passes": [
             {

@@ -24,6 +24,7 @@ class Phase(Enum):
     MERGE = (Stage.PREPARE, "join chains that recognition left")
     ABSORB = (Stage.PREPARE, "take affine steps, paddings and channel orders into products and convolutions")
     FINISH = (Stage.PREPARE, "prepare what remains for kernels and collectives")
+    PRECISION_MODE = (Stage.PREPARE, "give nodes the types of the precision mode")
 
     PRECISION = (Stage.SPLIT, "insert casts where no kernel computes in 16 bits")
     OPERANDS = (Stage.SPLIT, "take views and scales of operands into products and attention")

@@ -37,7 +37,7 @@ from atcpy.report.columns import table
 from atcpy.report.memory_plan import ArenaPlan
 from atcpy.report.record import to_json
 from atcpy.report.units import count_of, counts, largest_arena, planned, shape, size, states, streams, weight_files
-from atcpy.stages.report import Memory, Precision, count_engines, count_files, count_host_ops, count_streams
+from atcpy.stages.report import Memory, count_engines, count_files, count_host_ops, count_streams
 
 TABLES = ("io", "nodes", "tasks", "plans", "weights", "passes", "precision", "memory", "provenance")
 _FULL_CACHES = "all rows of the caches are in use"  # the one condition that plans have
@@ -108,7 +108,7 @@ class PackageView:
             ],
             "allreduce": to_json(graph.decisions.allreduce),
             "streams": to_json(count_streams((task.kernel, read_order(task.record)[0]) for task in self.package.tasks)),
-            "precision": to_json(Precision()),
+            "precision": self.precision(),
             "memory": self._memory(),
             "gears": [gear.text for gear in self.package.gears],
             "weight_files": to_json(count_files(self.package.weight_files)),
@@ -254,8 +254,8 @@ class PackageView:
         ]
 
     def precision(self) -> Record:
-        """The mode, and what was lowered by it."""
-        record: Record = to_json(Precision())
+        """The mode, what was lowered by it, and what was kept."""
+        record: Record = to_json(self.graph.decisions.precision)
         return record
 
     def memory(self) -> Record:
@@ -523,7 +523,13 @@ def _pass_lines(content: Sequence[Record]) -> list[str]:
 
 
 def _precision_lines(content: Record) -> list[str]:
-    return [f"{content['mode']}: {count_of(len(content['lowered']), 'node')} lowered", *content["lowered"]]
+    lowered, kept = content["lowered"], content["kept"]
+    return [
+        f"{content['mode']}: {count_of(len(lowered), 'node')} lowered",
+        *(f"  {name}" for name in lowered),
+        *([f"{count_of(len(kept), 'node')} kept"] if kept else []),
+        *(f"  {name}" for name in kept),
+    ]
 
 
 def _memory_lines(content: Record) -> list[str]:

@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from atcpy.ir import Source
-from atcpy.ir.decisions import PassCount
+from atcpy.ir.decisions import PassCount, Precision
 from atcpy.passes.compile.plan_memory import GOOD_ENOUGH
+from atcpy.precision_options import PrecisionMode
 from atcpy.report.allreduce import allreduce_line
 from atcpy.report.record import to_json
 from atcpy.report.units import (
@@ -22,7 +23,7 @@ from atcpy.report.units import (
     streams,
     weight_files,
 )
-from atcpy.stages.report import ConvertReport, Memory, PortInfo, Precision
+from atcpy.stages.report import ConvertReport, Memory, PortInfo
 
 _ENGINES = ("AIcoreEngine", "VectorEngine", "AICPU", "GE_LOCAL", "DNN_HCCL", "HOST_CPU")
 _ALWAYS_SHOWN = frozenset({"AIcoreEngine", "VectorEngine", "GE_LOCAL", "HOST_CPU"})
@@ -99,7 +100,8 @@ def _ports(label: str, ports: Sequence[PortInfo]) -> Iterator[str]:
 
 def _precision(precision: Precision) -> str:
     count = len(precision.lowered)
-    return f"{precision.mode} ({f'{count} lowered' if count else 'nothing lowered'})"
+    verb = "raised" if precision.mode == PrecisionMode.FP32.value else "lowered"
+    return f"{precision.mode} ({f'{count} {verb}' if count else f'nothing {verb}'})"
 
 
 def _memory(memory: Memory) -> str:

@@ -20,7 +20,7 @@ from atcpy.errors import AtcError, AtcWarning, Where
 from atcpy.files import check_unchanged, open_file, require_unchanged_files
 from atcpy.ir import CompiledModel, Engine, Graph, states_by_name, task_counts, walk
 from atcpy.ir.collector import collector_paused
-from atcpy.ir.decisions import Moment, PassCount
+from atcpy.ir.decisions import Moment, PassCount, Precision
 from atcpy.ir.gears import one_gear
 from atcpy.ir.shape import format_shape
 from atcpy.om import writer
@@ -34,13 +34,14 @@ from atcpy.passes.optimize.cancel_transdata import count_transdata
 from atcpy.passes.pass_manager import PassManager
 from atcpy.passes.prepare.recognise.custom_op import passes_with
 from atcpy.passes.split.known_shapes import is_known
+from atcpy.precision_options import PrecisionOptions
 from atcpy.stages import report as reporting
 from atcpy.stages.compile import compile_graph
 from atcpy.stages.gears import compile_gears
 from atcpy.stages.iterate import iterate
 from atcpy.stages.optimize import optimize
 from atcpy.stages.parse import ParsedModel, parse
-from atcpy.stages.prepare import prepare, prepare_bodies
+from atcpy.stages.prepare import prepare, prepare_bodies, set_precision
 from atcpy.stages.report import ConvertReport
 from atcpy.stages.split import assign_engines, split
 from atcpy.stages.symbolic import plan_unknown
@@ -111,6 +112,7 @@ def compile_model(
             graph, full = iterate(graph, options.prepare.loop), None
             clock.graphs = (graph,)
             prepare(graph, manager)
+        set_precision(graph, manager)
         _check_values(graph, options.limits.memory())
         prepare_bodies(graph, manager)
     identity = Identity(options.soc, options.atc_cmdline, parsed.source, __version__)
@@ -260,6 +262,18 @@ def _split_warnings(graph: Graph, split: AllReduceSplit) -> Iterator[AtcWarning]
             yield AtcWarning("W0012", what, Where(option=option))
 
 
+def _precision_warnings(precision: Precision, options: PrecisionOptions) -> Iterator[AtcWarning]:
+    """W0012 for nodes to keep where all are kept; W0021 for constants beyond the range of their new type."""
+    if options.keep and options.mode.keeps_all:
+        what = f"nodes that keep their types have no effect: with the mode {options.mode.value} all do"
+        yield AtcWarning("W0012", what, Where(option="keep_dtype"))
+    if names := precision.clipped:
+        listed = ", ".join(f'"{name}"' for name in names[:3]) + (f" and {len(names) - 3} more" if names[3:] else "")
+        became = "its largest numbers" if options.clip_weights else "infinite: --is_weight_clip=1 clips them"
+        what = f"{precision.mode}: constants with elements beyond the range of the type became {became}: {listed}"
+        yield AtcWarning("W0021", what, Where(value=names[0]))
+
+
 def _report(
     compiled: CompiledModel,
     parsed: ParsedModel,
@@ -297,6 +311,7 @@ def _report(
         custom_ops=custom_ops_in(graph),
         passes=tuple(PassCount(*count) for count in decisions.counts()),
         allreduce=decisions.allreduce,
+        precision=decisions.precision,
         streams=reporting.count_streams((task.kernel, task.stream) for task in compiled.tasks),
         memory=reporting.memory_of(compiled),
         transdata=reporting.TransDataCount(transdata_left + cancelled, cancelled),
@@ -305,6 +320,7 @@ def _report(
             *warnings,
             *parsed.warnings,
             *_split_warnings(graph, options.prepare.allreduce),
+            *_precision_warnings(decisions.precision, options.prepare.precision),
             *_host_warnings(graph, host_ops),
         ),
     )

@@ -17,7 +17,7 @@ from atcpy.ir import (
     Task,
     plans_of,
 )
-from atcpy.ir.decisions import AllReducePlan, PassCount
+from atcpy.ir.decisions import AllReducePlan, PassCount, Precision
 from atcpy.ir.graph import Graph, walk
 from atcpy.kernels.guard_text import guard_texts
 from atcpy.kernels.record import HOST_FAMILY, STREAM_ACTIVE
@@ -78,14 +78,6 @@ class TransDataCount:
 
     inserted: int
     cancelled: int
-
-
-@dataclass(frozen=True, slots=True)
-class Precision:
-    """The precision mode, and the nodes that were lowered by it."""
-
-    mode: str = "origin"
-    lowered: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,7 +51,7 @@ from atcpy.passes.split.known_shapes import cut_known, has_memory
 from atcpy.passes.split.plan_control_flow import use_plan_form
 from atcpy.stages.cases import Cases
 from atcpy.stages.optimize import optimize
-from atcpy.stages.prepare import prepare, prepare_bodies
+from atcpy.stages.prepare import prepare, prepare_bodies, set_precision
 from atcpy.stages.split import split
 from atcpy.stages.symbols import OTHER_SIZE_EXAMPLES, SIZE_EXAMPLES, Case, Symbols, Untraceable
 
@@ -164,6 +164,7 @@ def _plan_full(context: _Context) -> list[_Trace]:
     try:
         if full is not None:
             prepare(full.graph, context.manager)
+            set_precision(full.graph, context.manager)
             prepare_bodies(full.graph, context.manager)
             for node in full.graph.nodes_of("If", "Loop", "Scan"):
                 node.attrs[IN_PLAN] = 1

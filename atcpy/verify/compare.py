@@ -36,13 +36,14 @@ STEP = {DType.INT8: 1.0, DType.UINT8: 1.0}
 @dataclass(frozen=True, slots=True)
 class Tolerance:
     """The tolerances that the user names; None is the default by element type, plus `step`, that of a quantised
-    output.
+    output. A `precision` is the type of values that an output was computed from, if it is another than its own.
     """
 
     atol: float | None = None
     rtol: float | None = None
     cosine: float | None = None
     step: float = 0.0
+    precision: DType | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +104,17 @@ def compare_all(
     *,
     random: Collection[str] = (),
     steps: Mapping[str, float] = MappingProxyType({}),
+    precision: Mapping[str, DType] = MappingProxyType({}),
 ) -> tuple[OutputReport, ...]:
-    """Compare outputs: of those that are `random` only the kind; quantised ones have `steps`."""
+    """Compare outputs: of those that are `random` only the kind; quantised ones have `steps`, lowered ones a
+    `precision`.
+    """
     return tuple(
         compare_kind(name, actual, expected)
         if name.partition("[")[0] in random
-        else compare(name, actual, expected, replace(tolerance, step=steps.get(name, 0.0)))
+        else compare(
+            name, actual, expected, replace(tolerance, step=steps.get(name, 0.0), precision=precision.get(name))
+        )
         for name, actual, expected in pairs
     )
 
@@ -148,7 +154,7 @@ def _compare_numbers(name: str, dtype: DType, actual: Array, expected: Array, to
         same = actual == expected  # float64 does not tell neighbours of 2**53 apart
     magnitude = np.where(finite, np.abs(np.where(finite, e, 0)), 0.0)
     scale = float(magnitude.max(initial=0.0))
-    atol, rtol = _bounds(dtype, scale, tolerance)
+    atol, rtol = _bounds(tolerance.precision or dtype, scale, tolerance)
     outside = ~same & (~finite | (error > atol + rtol * magnitude) | ((atol == 0) & (rtol == 0)))
     lost = outside & ~finite
     cosine = _cosine(a[finite], e[finite])

@@ -6,11 +6,14 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
+import numpy as np
+
 from atcpy import InferenceSession
 from atcpy.aipp.config import AIPP
 from atcpy.errors import AtcError, Unsupported, UsageError, Where, group, raise_os_error
 from atcpy.files import open_file
-from atcpy.ir import Source
+from atcpy.ir import DType, Source
+from atcpy.ir.decisions import Precision
 from atcpy.om.signature import PublicKeys
 from atcpy.ops.custom import CustomOps
 from atcpy.options import ParseOptions, default_threads, recorded_loop
@@ -84,6 +87,8 @@ def verify(
     if loop is not None:
         require_loop(session, loop)
         case = replace(case, oracle=iterated(case.oracle, loop))
+    precision = session.model.graph.decisions.precision
+    lowered = {name: DType[dtype.upper()] for name, dtype in precision.outputs.items()}
     trial_reports: list[tuple[OutputReport, ...]] = []
     tried_sizes: list[str] = []
     refused: AtcError | None = None
@@ -91,17 +96,21 @@ def verify(
         fed = {**chosen_feeds, **make_feeds(sized, fill, case.bounds)}
         step(f"running the oracle {describe(sized)}")
         try:
-            expected = case.oracle.run(fed, names)
+            in_model = _in_model(fed, precision)
+            expected = case.oracle.run(in_model, names)
         except AtcError as error:
             refused = error
             continue
         step("running the package")
         actual = session.run(names, fed)
-        pairs = list(paired(names, actual, expected))
-        outputs = compare_all(pairs, tolerance, random=case.random, steps=case.steps)
+        pairs = [
+            (name, a, e.astype(a.dtype) if name in precision.cast_outputs else e)
+            for name, a, e in paired(names, actual, expected)
+        ]
+        outputs = compare_all(pairs, tolerance, random=case.random, steps=case.steps, precision=lowered)
         if tolerance == Tolerance():
             exact = case.oracle.exact or partial(evaluate_in_float64, path, custom=case.custom)
-            outputs = recheck(outputs, pairs, partial(exact, fed), partial(case.oracle.run_optimised, fed))
+            outputs = recheck(outputs, pairs, partial(exact, in_model), partial(case.oracle.run_optimised, in_model))
         trial_reports.append(outputs)
         tried_sizes.append(describe(sized))
         if len(trial_reports) == TRIALS and not any(port.gears for port in ports):
@@ -121,6 +130,14 @@ def verify(
     passed = all(output.passed for reports in trial_reports for output in reports)
     shown = tuple(tried_sizes) if any(map(is_open, ports)) else ()
     return VerifyReport(passed, case.oracle.name, str(path), how, case.sha256 == recorded, worst, shown)
+
+
+def _in_model(fed: Feeds, precision: Precision) -> Feeds:
+    """The same inputs in the types that the model has."""
+    return {
+        name: np.asarray(value, np.float32) if name in precision.float16_inputs else value
+        for name, value in fed.items()
+    }
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from tests.sources import syntax
 PASSES = Path(__file__).parent.parent.parent / "atcpy" / "passes"
 # Reasons that no model in ONNX text can lead to, and the test that shows each.
 SHOWN_ELSEWHERE = {
+    "no-such-type": "passes/prepare/precision/test_precision_mode.py",
     "not-standard": "passes/split/test_assign_engines.py",
     "too-many-accesses": "passes/compile/test_in_place_concat.py",
 }
@@ -41,7 +42,8 @@ def test_stages_print_what_the_file_says(path: Path, request: pytest.FixtureRequ
     golden = read_golden(path)
     model, compiled, actual = compile_text(golden)
     if compiled is not None:
-        check_numbers(model, writer.to_bytes(compiled), golden.oracle)
+        in_halves = bool(compiled.graph.decisions.precision.outputs)
+        check_numbers(model, writer.to_bytes(compiled), golden.oracle, in_halves=in_halves)
     if request.config.getoption("--golden") == "rewrite":
         write_golden(path, golden, actual)
         return

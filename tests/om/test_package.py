@@ -1,5 +1,6 @@
 """Writer and reader together: what was compiled comes back, the same bytes each time, and no bytes do harm."""
 
+import json
 import os
 import random
 import struct
@@ -7,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -270,6 +272,11 @@ def test_mutated_messages_are_read_or_refused(make: object, partition: Partition
     assert {"ok", "P0005"} <= seen
 
 
+def set_precision(record: dict[str, object], m: ModelDef) -> None:
+    """Say in a package what was lowered."""
+    m.attr["_atcpy_decisions"].s = json.dumps({"removed": {}, "passes": [], "precision": record}).encode()
+
+
 HOSTILE = {
     "constant past the weights": lambda m: setattr(m.graph[0].op[0].attr["value"].t.desc, "data_offset", 2**62),
     "constant before the weights": lambda m: setattr(m.graph[0].op[0].attr["value"].t.desc, "data_offset", -512),
@@ -313,6 +320,16 @@ HOSTILE = {
         "s",
         b'{"removed":{},"passes":[],"allreduce":{"allreduces":1,"collectives":1,"ranks":2,"seconds":1}}',
     ),
+    **{
+        f"precision of {name}": partial(set_precision, record)
+        for name, record in {
+            "no known type": {"mode": "fp16", "outputs": {"y": "float15"}},
+            "a type that no mode lowers to": {"mode": "fp16", "outputs": {"y": "int8"}},
+            "an unknown field": {"mode": "fp16", "outputs": {}, "tolerance": ["1"]},
+            "numbers": {"mode": "fp16", "outputs": {}, "lowered": [1]},
+            "no mode": {"outputs": {}},
+        }.items()
+    },
     "json of another kind": lambda m: setattr(m.attr["_atcpy_decisions"], "s", b'{"passes":[1],"removed":{}}'),
     "name that is no text": lambda m: setattr(m.attr["soc_version"], "s", b"\xff"),
     "attribute of an unknown kind": lambda m: conv(m).attr["pads"].func.SetInParent(),

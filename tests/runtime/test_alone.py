@@ -34,6 +34,8 @@ ALLOWED = {
         "sizes",
         "threads",
         "files",
+        "config_files",
+        "precision_options",
         "aipp",
         "options",
         "discovery",

@@ -25,6 +25,7 @@ from atcpy.ops.core.infer import KnownValues
 from atcpy.ops.core.reference import infer_by_onnx
 from atcpy.options import OoLevel, SplitOptions
 from atcpy.passes.base import graph_pass
+from atcpy.passes.casts import Casts, graph_of
 from atcpy.passes.phase import Phase
 from atcpy.passes.split.assign_engines import choose_engine
 
@@ -38,39 +39,37 @@ MAX_GROWTH = 512 * 1024
 @graph_pass(NAME, Phase.PRECISION, level=OoLevel.O0)
 def insert_cast(graph: Graph, record: PassRecord, options: SplitOptions) -> None:
     """Compute in float32 what no kernel computes in 16 bits."""
-    casts = _Casts()
+    wide = _WideValues()
     for node in walk(graph):
         if node.is_structural or not any(_is_half(value) for value in (*node.operands, *node.outputs)):
             continue
         record.matched += 1
-        record.applied += casts.read_wide(node) if node.op_type == "Cast" else casts.compute_wide(node)
-    casts.drop_unread()
+        record.applied += wide.read_wide(node) if node.op_type == "Cast" else wide.compute_wide(node)
+    wide.casts.drop_unread()
 
 
 def _is_half(value: Value) -> bool:
     return value.desc.dtype in HALF_DTYPES
 
 
-class _Casts:
+class _WideValues:
     """The values of 16 bits that are at hand in float32 as well."""
 
     def __init__(self) -> None:
-        self._wide: dict[Value, Value] = {}
-        self._rounding: list[Node] = []  # the Casts to 16 bits, whether somebody reads them or not
-        self._constants: list[Value] = []  # that became float32
-        self._growth = 0  # of the constants
+        self.casts = Casts(NAME, DType.FLOAT32, self._widened_constant)
+        self._growth = 0  # of the constants that became float32
 
     def read_wide(self, node: Node) -> bool:
         """Lets a Cast of the model to a wider float read what was not rounded yet; every other one rounds."""
-        wide, to = self._wide.get(node.operand(0)), node.output.desc.dtype
+        wide, to = self.casts.find(node.operand(0)), node.output.desc.dtype
         if wide is None or to not in {DType.FLOAT32, DType.FLOAT64}:
             return False
         if to is DType.FLOAT32:
-            _graph_of(node).replace_uses(node.output, wide)
+            graph_of(node).replace_uses(node.output, wide)
             wide.producer.sources = (*wide.producer.sources, *node.sources)
-            _graph_of(node).erase(node)
+            graph_of(node).erase(node)
         else:
-            _graph_of(node).set_input(node, 0, wide)
+            graph_of(node).set_input(node, 0, wide)
             node.passes = (*node.passes, NAME)
         return True
 
@@ -88,73 +87,28 @@ class _Casts:
                 return False
         for index, value in enumerate(node.inputs):
             if value is not None and _is_half(value) and value not in narrow:
-                _graph_of(node).set_input(node, index, self._widened(value))
+                graph_of(node).set_input(node, index, self.casts.converted(value))
         for value, desc in zip(node.outputs, results, strict=True):
             if value.desc.dtype is not desc.dtype:
-                self._round(value, desc)
+                self.casts.retype(value, desc)
         node.passes = (*node.passes, NAME)
         return True
-
-    def drop_unread(self) -> None:
-        """Removes the roundings and constants that nobody reads any more; what is float32 instead gets their names."""
-        for narrow in [cast.output for cast in self._rounding] + self._constants:
-            if narrow.use_count == 0:
-                graph = _graph_of(narrow.producer)
-                graph.take_name(self._wide[narrow], narrow)
-                graph.erase(narrow.producer)
 
     def _is_mostly_wide(self, node: Node) -> bool:
         halves = {value for value in node.operands if _is_half(value) and not self._is_small_constant(value)}
         if not all(value.desc.is_static for value in halves):
-            return bool(halves) and halves <= self._wide.keys()
-        wide = sum(value.desc.elements for value in halves if value in self._wide)
+            return bool(halves) and all(value in self.casts for value in halves)
+        wide = sum(value.desc.elements for value in halves if value in self.casts)
         return wide > 0 and 2 * wide >= sum(value.desc.elements for value in halves)
 
     def _is_small_constant(self, value: Value) -> bool:
         return value.tensor is not None and value.desc.nbytes <= min(SMALL_BYTES, MAX_GROWTH - self._growth)
 
-    def _widened(self, value: Value) -> Value:
-        if value not in self._wide:
-            self._wide[value] = self._widened_constant(value) if self._is_small_constant(value) else self._cast(value)
-        return self._wide[value]
-
-    def _widened_constant(self, value: Value) -> Value:
-        tensor, maker = Tensor.of(value.array.astype(np.float32)), value.producer
-        wide = _graph_of(maker).add_const(tensor, value.name, before=maker)
-        wide.producer.sources, wide.producer.passes = maker.sources, (*maker.passes, NAME)
+    def _widened_constant(self, value: Value) -> Tensor | None:
+        if not self._is_small_constant(value):
+            return None
         self._growth += value.desc.nbytes
-        self._constants.append(value)
-        return wide
-
-    def _cast(self, value: Value) -> Value:
-        """A Cast right behind the maker of a value, for all its readers."""
-        attrs = {"to": DType.FLOAT32.onnx}
-        outputs = (f"{value.name}.{DType.FLOAT32.short}",)
-        maker = value.producer
-        cast = _graph_of(maker).insert_after(maker, "Cast", [value], attrs, name=f"{value.name}_Cast", outputs=outputs)
-        cast.output.desc = replace(value.desc, dtype=DType.FLOAT32)
-        cast.passes = (NAME,)
-        return cast.output
-
-    def _round(self, value: Value, wide: TensorDesc) -> None:
-        """Gives a value another type, and its readers a Cast back under its name."""
-        narrow = value.desc
-        outputs = (f"{value.name}.{wide.dtype.short}",)
-        attrs = {"to": narrow.dtype.onnx}
-        graph = _graph_of(value.producer)
-        cast = graph.insert_after(value.producer, "Cast", [], attrs, name=f"{value.name}_Cast", outputs=outputs)
-        graph.replace_uses(value, cast.output)
-        graph.set_inputs(cast, [value])
-        graph.take_name(cast.output, value)
-        cast.output.desc, value.desc = narrow, wide
-        cast.passes = (NAME,)
-        self._wide[cast.output] = value
-        self._rounding.append(cast)
-
-
-def _graph_of(node: Node) -> Graph:
-    assert node.graph is not None
-    return node.graph
+        return Tensor.of(value.array.astype(np.float32))
 
 
 def _runs_in_c(node: Node) -> bool:

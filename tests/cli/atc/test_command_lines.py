@@ -60,6 +60,7 @@ def write_files(texts: dict[str, str]) -> None:
         "fusion_switch_file": "SoftmaxFusionPass:off\n",
         "insert_op_conf": "aipp_op { aipp_mode: static input_format: RGB888_U8 mean_chn_0: 124 }",
         "keep_dtype": "OpType::Neg\n",
+        "customize_dtypes": "OpType::Neg:InputDtype:float16,OutputDtype:float16\n",
         "op_precision_mode": "[ByOpType]\nNeg=high_precision\n",
         "modify_mixlist": '{"white-list": {"to-add": ["Neg"]}}',
     }.items():

@@ -191,6 +191,40 @@ def test_17_aipp_converts_nv12_bit_for_bit(invoke: Invoke, folder: Path) -> None
     np.testing.assert_array_equal(result[0].transpose(1, 2, 0), expected)
 
 
+def test_18_output_type(invoke: Invoke) -> None:
+    assert converted(invoke, "--output_type=FP16").code == 0
+    assert InferenceSession("r.om").get_outputs()[0].type == "tensor(float16)"
+    assert_failed(converted(invoke, "--output_type=FP15"), "E10001", 2)
+
+
+def test_20_force_fp16(invoke: Invoke) -> None:
+    assert converted(invoke, "--precision_mode=force_fp16", "--input_shape=x:1,3,8,8").code == 0
+    shown = invoke("inspect", "r.om", "--precision").out
+    assert "fp16: 3 nodes lowered" in shown
+    assert "  act\n" in shown
+    ran = invoke("verify", "r.om", "--against=r.onnx", "--json")
+    result = json.loads(ran.out)["result"]
+    assert (ran.code, result["passed"]) == (0, True)
+    assert result["outputs"][0]["atol"] > 1e-3  # float32, judged as float16
+
+
+def test_21_ops_that_are_kept(invoke: Invoke, folder: Path) -> None:
+    (folder / "keep.cfg").write_text("act\nOpType::Sigmoid\n")
+    assert converted(invoke, "--precision_mode=allow_mix_precision", "--keep_dtype=keep.cfg").code == 0
+    shown = invoke("inspect", "r.om", "--precision").out
+    assert "mixed_float16: 1 node lowered" in shown
+    assert shown.index("2 nodes kept") < shown.index("  act\n")
+    (folder / "keep.cfg").write_text("acd\n")
+    wrong = converted(invoke, "--precision_mode=allow_mix_precision", "--keep_dtype=keep.cfg")
+    assert '"act"' in assert_failed(wrong, "E10016", 2)
+
+
+def test_22_two_names_of_the_mode(invoke: Invoke) -> None:
+    ran = converted(invoke, "--precision_mode=force_fp16", "--precision_mode_v2=fp16")
+    assert_failed(ran, "E10056", 2)
+    assert_failed(converted(invoke, "--precision_mode_v2=mixed_hif8"), "E10055", 4)
+
+
 def test_19_outputs_by_node(invoke: Invoke) -> None:
     assert converted(invoke, "--out_nodes=act:0", "--input_shape=x:1,3,8,8").code == 0
     assert len(InferenceSession("r.om").get_outputs()) == 1
@@ -316,3 +350,10 @@ def test_options_that_may_be_together(invoke: Invoke) -> None:
     assert converted(invoke, "--optypelist_for_implmode=Gelu", "--op_select_implmode=high_performance").code == 0
     assert converted(invoke, "--enable_compress_weight=false", "--compress_weight_conf=w.json").code == 0
     assert converted(invoke, "--enable_compress_weight=true").code == 0
+
+
+def test_pictures_are_not_fed_as_float16(invoke: Invoke, folder: Path) -> None:
+    onnx.save(parser.parse_model(AS_FED), "p.onnx")
+    (folder / "aipp.cfg").write_text("aipp_op { aipp_mode: static input_format: RGB888_U8 }")
+    ran = converted(invoke, "--insert_op_conf=aipp.cfg", "--input_fp16_nodes=x", model="p.onnx")
+    assert_failed(ran, "E10034", 2)

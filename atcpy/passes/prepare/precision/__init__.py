@@ -1,0 +1,1 @@
+"""The types that the precision mode gives to nodes, inputs and outputs."""
