@@ -71,7 +71,7 @@ class PrecisionArguments(TypedDict, total=False):
     input_fp16_nodes: Names
 
 
-class CheckArguments(CommonArguments, total=False):
+class CheckArguments(CommonArguments, PrecisionArguments, total=False):
     """Options of `atcpy.check`."""
 
     soc: str

@@ -116,15 +116,21 @@ def freeze(
     return write_frozen(Path(model), Path(output), convert_options({**options}).parse, separate)
 
 
-def check(model: ModelSource, **options: Unpack[arguments.CheckArguments]) -> CheckResult:
-    """List all that keeps a model from converting, and what its ops run on. Raises UsageError for options that do not
-    fit the model.
+def check(
+    model: ModelSource,
+    *,
+    input_data: str | os.PathLike[str] | None = None,
+    **options: Unpack[arguments.CheckArguments],
+) -> CheckResult:
+    """List all that keeps a model from converting, what its ops run on, and what a precision mode would lower. With
+    `input_data`, a file of arrays by name, also how near lowered values come to the end of their type. Raises
+    UsageError for options that do not fit the model.
     """
     from atcpy.cli.check import check as run_check
 
     run, own = _invocation("check", options, arguments.CheckArguments)
     with model_file(model) as path:
-        outcome = run_check(run, str(path), **own)
+        outcome = run_check(run, str(path), input_data=None if input_data is None else os.fspath(input_data), **own)
     return read_record(CheckResult, _mapping(outcome.result), text=text_of(outcome.lines))
 
 

@@ -9,6 +9,7 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from atcpy.bench.layers import LayerTime
 from atcpy.bench.rounds import SideTimes
+from atcpy.debug.value_ranges import ValueRange
 
 Record = TypeVar("Record")
 
@@ -57,6 +58,26 @@ class ShapeCount:
 
 
 @dataclass(frozen=True)
+class KeptTypes:
+    """How many nodes the precision mode does not change for a reason (docs/add-a-pass.md has the list)."""
+
+    reason: str
+    count: int
+
+
+@dataclass(frozen=True)
+class PrecisionPreview:
+    """What a precision mode would do. `ranges` are those of the values of lowered nodes on `input_data`."""
+
+    mode: str
+    lowered: tuple[str, ...]
+    kept: tuple[str, ...]
+    clipped: tuple[str, ...]
+    kept_types: tuple[KeptTypes, ...]
+    ranges: tuple[ValueRange, ...]
+
+
+@dataclass(frozen=True)
 class CheckResult(Result):
     """What `atcpy.check` found."""
 
@@ -64,6 +85,7 @@ class CheckResult(Result):
     ops: tuple[OpOnEngine, ...]
     shapes: ShapeCount
     nodes: int
+    precision: PrecisionPreview
 
     @property
     def convertible(self) -> bool:

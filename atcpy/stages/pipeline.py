@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -32,6 +33,7 @@ from atcpy.passes.compile.emit_tasks import Identity
 from atcpy.passes.full_caches import FullCaches, assume_full_caches
 from atcpy.passes.optimize.cancel_transdata import count_transdata
 from atcpy.passes.pass_manager import PassManager
+from atcpy.passes.prepare.precision.precision_mode import NAME as PRECISION
 from atcpy.passes.prepare.recognise.custom_op import passes_with
 from atcpy.passes.split.known_shapes import is_known
 from atcpy.precision_options import PrecisionOptions
@@ -202,6 +204,8 @@ class CheckReport:
     known_shapes: int = 0
     unknown_shapes: int = 0
     nodes: int = 0
+    precision: Precision = Precision()  # noqa: RUF009
+    kept_types: tuple[tuple[str, int], ...] = ()  # of nodes that the precision mode does not change: reason, count
 
 
 @collector_paused()
@@ -213,6 +217,7 @@ def check(model: Path | onnx.ModelProto, options: ConvertOptions) -> CheckReport
         parsed = parse(model, options.parse, custom)
         nodes = sum(1 for node in parsed.graph.nodes if not node.is_structural)
         prepare(parsed.graph, manager)
+        set_precision(parsed.graph, manager)
         _check_values(parsed.graph, options.limits.memory())
         assign_engines(parsed.graph, manager)
     except AtcError as error:
@@ -226,12 +231,22 @@ def check(model: Path | onnx.ModelProto, options: ConvertOptions) -> CheckReport
             key = (node.op_type, node.engine.value)
             counts[key] = counts.get(key, 0) + 1
     ops = tuple((op, count, engine) for (op, engine), count in sorted(counts.items()))
+    decisions = parsed.graph.decisions
+    kept = Counter(
+        reject.reason for record in decisions.passes if record.name == PRECISION for reject in record.rejects
+    )
     return CheckReport(
-        warnings=(*parsed.warnings, *_host_warnings(parsed.graph, reporting.count_host_ops(parsed.graph))),
+        warnings=(
+            *parsed.warnings,
+            *_precision_warnings(decisions.precision, options.prepare.precision),
+            *_host_warnings(parsed.graph, reporting.count_host_ops(parsed.graph)),
+        ),
         ops=ops,
         known_shapes=known,
         unknown_shapes=unknown,
         nodes=nodes,
+        precision=decisions.precision,
+        kept_types=tuple(sorted(kept.items())),
     )
 
 

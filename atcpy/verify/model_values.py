@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,8 @@ from atcpy.options import InputDims
 from atcpy.verify.inputs import Feeds, Fill, integer_bounds, make_feeds, model_ports
 from atcpy.verify.oracle import OracleRequest, find_oracle
 from atcpy.verify.sizes import trials, with_sizes
+
+_VALUES_PER_RUN = 32
 
 
 @dataclass(kw_only=True)
@@ -34,12 +36,24 @@ class ModelValues:
 
     def fetch(self, names: Sequence[str]) -> None:
         """Compute those of these values that are not known yet, in one run."""
-        if not self._arrays:
-            self._inputs = self._find_inputs()
-            self._arrays.update(self._inputs)
+        self._prepare()
         missing = [name for name in names if name not in self._arrays]
         if missing:
             self._arrays.update(zip(missing, self._compute(self._inputs, missing), strict=True))
+
+    def pass_by(self, names: Sequence[str]) -> Iterator[tuple[str, Any]]:
+        """Compute values, a few in each run, and keep none of them."""
+        self._prepare()
+        yield from ((name, self._inputs[name]) for name in names if name in self._inputs)
+        computed = [name for name in names if name not in self._inputs]
+        for first in range(0, len(computed), _VALUES_PER_RUN):
+            some = computed[first : first + _VALUES_PER_RUN]
+            yield from zip(some, self._compute(self._inputs, some), strict=True)
+
+    def _prepare(self) -> None:
+        if not self._arrays:
+            self._inputs = self._find_inputs()
+            self._arrays.update(self._inputs)
 
     def arrays(self, names: Sequence[str]) -> Feeds | None:
         """The arrays of fetched values; None if one of them is not an array."""
