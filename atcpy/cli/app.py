@@ -127,6 +127,8 @@ def _parser() -> Any:
 
 def execute(arguments: list[str]) -> int:
     """Parse the arguments and run the command; the exit code."""
+    if arguments[:1] == ["help"]:
+        arguments = [*arguments[1:2], "--help"]
     if arguments[:1] == ["atc"]:  # its arguments are read as ATC does
         from atcpy.cli.atc.command import atc
 

@@ -3,19 +3,21 @@
 import hashlib
 import io
 import json
+import math
 import re
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
 from atcpy.aipp.config import AIPP, Picture
-from atcpy.errors import UsageError, Where, did_you_mean, raise_os_error
-from atcpy.files import open_file, parse_json
+from atcpy.errors import AtcWarning, UsageError, Where, did_you_mean, raise_os_error
+from atcpy.files import open_file, parse_json, read_file
+from atcpy.ir import DType
 from atcpy.om.atomic import atomic_write_together, directory
 from atcpy.options import MAX_DIM, read_int
 from atcpy.runtime.array_files import write_array
@@ -106,7 +108,9 @@ def read_shapes(texts: Iterable[str], ports: Sequence[Port]) -> dict[str, tuple[
 
 
 def read_input(port: Port, text: str) -> Array:
-    """An array from `a.npy`, `a.npz` (its array of that name, or its only one), `ones`, `zeros` or `random:SEED`."""
+    """An array from `a.npy`, `a.npz` (its array of that name, or its only one), `a.bin` (elements without a header,
+    as ATC has them), `ones`, `zeros` or `random:SEED`.
+    """
     if _FILL.fullmatch(text):
         return make_array(port, Fill.read(text))
     if text.endswith(".npz"):
@@ -115,19 +119,63 @@ def read_input(port: Port, text: str) -> Array:
             return arrays.get(port.name, next(iter(arrays.values())))
         hint = "it holds " + ", ".join(arrays)
         raise UsageError("E10404", f'{text} has no array "{port.name}"', where=Where(file=text), hint=hint)
-    return load_npy(text)
+    return _load_bin(port, text) if text.endswith(".bin") else load_npy(text)
+
+
+def _load_bin(port: Port, path: str) -> Array:
+    """The elements of an input in their order, in the bytes of its type."""
+    where = Where(file=path, value=port.name)
+    if port.dtype is DType.STRING or port.dtype.bits < 8:
+        what = f"{path}: elements of {port.dtype.long} have no bytes of their own"
+        raise UsageError("E13005", what, where=where, hint="an array of numpy: .npy")
+    shape = [dim for dim in port.shape if isinstance(dim, int) and dim >= 0]
+    if len(shape) < len(port.shape):
+        sizes = ",".join(str(dim) if isinstance(dim, int) else "1" for dim in port.shape)
+        what = f'{path} does not say the shape of input "{port.name}"'
+        raise UsageError("E10405", what, where=where, hint=f'--shape "{port.name}={sizes}"')
+    try:
+        raw = read_file(path)
+    except OSError as error:
+        raise_os_error(error, path)
+    dtype = np.dtype(port.dtype.numpy)
+    needed = math.prod(shape) * dtype.itemsize
+    if len(raw) != needed:
+        what = f'{path} has {len(raw)} bytes, input "{port.name}" {shape} {port.dtype.long} needs {needed}'
+        raise UsageError("E10405", what, where=where, hint="--shape, if its dims are open")
+    if port.dtype is DType.BOOL:
+        truths: Array = np.frombuffer(raw, np.uint8) != 0
+        return truths.reshape(shape)
+    array: Array = np.frombuffer(raw, dtype)
+    return array.reshape(shape)
 
 
 # --------------------------------------------------------------------------------------------------------------------
 # Pictures
 
 
-def read_image(port: Port, path: str, *, mean: str | None, std: str | None, layout: str) -> Array:
-    """A picture as the input wants it: channels, size and layout fitted, (level - mean) / std."""
+_SQUASHED = 1.02  # how much more one side may shrink than the other: sizes are whole pixels
+
+
+def read_image(
+    port: Port,
+    path: str,
+    *,
+    mean: str | None,
+    std: str | None,
+    layout: str,
+    warn: Callable[[AtcWarning], object] = lambda warning: None,
+) -> Array:
+    """A picture as the input wants it: channels, size and layout fitted, (level - mean) / std. `warn` is called for
+    what a picture loses by that (W0071), and where its levels are not scaled (W0072).
+    """
     if layout not in ("NCHW", "NHWC"):
         raise UsageError("E10001", f'--layout: "{layout}" is not NCHW or NHWC', where=Where(option="layout"))
     channels, height, width = _picture_size(port, layout)
-    levels = np.asarray(_open_image(path, channels, (width, height)), np.float32).reshape(height, width, channels)
+    fitted = _open_image(path, channels, (width, height), warn)
+    if mean is None and std is None and port.dtype.is_float:
+        what = f'{path}: input "{port.name}" gets levels of 0 to 255, without --mean and --std'
+        warn(AtcWarning("W0072", what, Where(file=path, value=port.name)))
+    levels = np.asarray(fitted, np.float32).reshape(height, width, channels)
     shift, scale = (_per_channel(name, text, channels, d) for name, text, d in (("mean", mean, 0.0), ("std", std, 1.0)))
     if not scale.all():
         raise UsageError("E10013", "--std: 0 is outside its range", where=Where(option="std"))
@@ -148,9 +196,17 @@ def aipp_settings(session: "InferenceSession", name: str) -> dict[str, Any] | No
 
 
 def read_bytes_of_image(
-    port: Port, path: str, settings: Mapping[str, Any], *, mean: str | None, std: str | None
+    port: Port,
+    path: str,
+    settings: Mapping[str, Any],
+    *,
+    mean: str | None,
+    std: str | None,
+    warn: Callable[[AtcWarning], object] = lambda warning: None,
 ) -> Array:
-    """A picture for an input with AIPP: its bytes as they are, in the order of channels that the input has."""
+    """A picture for an input with AIPP: its bytes as they are, in the order of channels that the input has. `warn` is
+    called for what it loses by that (W0071).
+    """
     where = Where(option="image")
     if mean is not None or std is not None:
         what = f'--mean and --std are not for the input "{port.name}": the package has its own, of AIPP'
@@ -159,7 +215,8 @@ def read_bytes_of_image(
         what = f'--image: input "{port.name}" takes YUV420SP, which no file of a picture holds'
         raise UsageError("E10405", what, where=where, hint="--input with an array of its bytes")
     channels, height, width = _picture_size(port, "NHWC")
-    picture = np.asarray(_open_image(path, channels, (width, height)), np.uint8).reshape(height, width, channels)
+    fitted = _open_image(path, channels, (width, height), warn)
+    picture = np.asarray(fitted, np.uint8).reshape(height, width, channels)
     order = list(range(channels))
     if settings.get("rbuv_swap_switch"):
         order[:3] = order[2::-1]
@@ -179,11 +236,25 @@ def _picture_size(port: Port, layout: str) -> tuple[int, int, int]:
     raise UsageError("E10405", what, where=Where(option="image"), hint="--layout NHWC, or --input with an array")
 
 
-def _open_image(path: str, channels: int, size: tuple[int, int]) -> "Image":
+def _losses(image: "Image", channels: int, size: tuple[int, int]) -> Iterator[str]:
+    """What a picture loses when it is fitted."""
+    (from_width, from_height), (width, height) = image.size, size
+    ratio = (width * from_height) / (height * from_width)
+    if max(ratio, 1 / ratio) > _SQUASHED:
+        yield f"is squashed from {from_width}x{from_height} to {width}x{height}"
+    if channels == 1 and image.mode not in ("1", "L", "LA", "I", "I;16", "F"):
+        red, green, blue = image.convert("RGB").split()
+        if not red.tobytes() == green.tobytes() == blue.tobytes():
+            yield "loses its colours: the input has one channel"
+
+
+def _open_image(path: str, channels: int, size: tuple[int, int], warn: Callable[[AtcWarning], object]) -> "Image":
     from PIL import Image, UnidentifiedImageError
 
     try:
         with open_file(path) as file, Image.open(file) as image:
+            for loss in _losses(image, channels, size):
+                warn(AtcWarning("W0071", f"{path} {loss}", Where(file=path)))
             picture = image.convert({1: "L", 3: "RGB", 4: "RGBA"}[channels])
     except UnidentifiedImageError as error:
         raise UsageError("E13005", f"{path} is not a picture that can be read", where=Where(file=path)) from error

@@ -6,12 +6,13 @@ ends the process with its exit code; commands that take options of the conversio
 """
 
 import inspect
+import os
 import sys
 import time
 import traceback
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import redirect_stdout
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
 import typer
@@ -35,6 +36,7 @@ from atcpy.errors import (
 )
 from atcpy.files import require_unchanged_files
 from atcpy.options import OPTIONS, Option, read_bool, read_choice
+from atcpy.threads import cpu_quota
 
 BROKEN_PIPE = 141
 NEEDS_QUOTES = 'a value with ";" or a space needs quotes'
@@ -245,6 +247,7 @@ def _run(name: str, shared: dict[str, Any], work: Callable[[Invocation], Outcome
         ):
             outcome = work(run)
         run.progress.end()
+        outcome = replace(outcome, warnings=[*outcome.warnings, *_crowded(run)])
         _report_warnings(run, outcome)
         if outcome.error is not None:
             if not run.json and not run.quiet:
@@ -270,6 +273,16 @@ def _run(name: str, shared: dict[str, Any], work: Callable[[Invocation], Outcome
         return fail(run, as_known_error(error), outcome, started)
     finally:
         run.progress.end()
+
+
+def _crowded(run: Invocation) -> list[AtcWarning]:
+    """W0051 if more threads were asked for than this process may use cores."""
+    threads, cores = run.option("threads"), len(os.sched_getaffinity(0))
+    if (quota := cpu_quota()) is not None:
+        cores = min(cores, quota)
+    if threads is None or threads <= cores:
+        return []
+    return [AtcWarning("W0051", f"{threads} threads on {cores} cores wait for each other", Where(option="threads"))]
 
 
 def _report_warnings(run: Invocation, outcome: Outcome) -> None:

@@ -3,7 +3,7 @@
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from atcpy.cli import custom_ops
 from atcpy.cli.outcome import Outcome
-from atcpy.errors import UsageError, Where, raise_os_error
+from atcpy.errors import AtcWarning, UsageError, Where, raise_os_error
 from atcpy.files import read_text
 from atcpy.options import default_threads
 from atcpy.report.units import duration
@@ -41,7 +41,11 @@ class InputSources:
     layout: str
 
     def feeds(
-        self, session: "InferenceSession", world: "World", states: "Mapping[str, str]" = MappingProxyType({})
+        self,
+        session: "InferenceSession",
+        world: "World",
+        states: "Mapping[str, str]" = MappingProxyType({}),
+        warn: Callable[[AtcWarning], object] = lambda warning: None,
     ) -> "list[Feeds]":
         """Load or create the arrays for a package's inputs on this rank, but for those that are states: of one run, or
         where there are several archives of one each.
@@ -71,9 +75,9 @@ class InputSources:
                 raise UsageError("E10056", what, where=Where(option="image", value=port.name), hint="give it once")
             aipp = aipp_settings(session, port.name)
             if aipp is not None:
-                feeds[port.name] = read_bytes_of_image(port, path, aipp, mean=self.mean, std=self.std)
+                feeds[port.name] = read_bytes_of_image(port, path, aipp, mean=self.mean, std=self.std, warn=warn)
                 continue
-            feeds[port.name] = read_image(port, path, mean=self.mean, std=self.std, layout=self.layout)
+            feeds[port.name] = read_image(port, path, mean=self.mean, std=self.std, layout=self.layout, warn=warn)
         archives = [load_npz(of_rank(path, world.rank, world.ranks)) for path in self.npz]
         if len(archives) > 1 and not states:
             what = f"--npz: {len(archives)} files are as many runs, which nothing connects"
@@ -105,15 +109,20 @@ class OutputRequest:
 
         paths = self._save(arrays, world)
         records = [describe(name, array, paths.get(name)) for name, array in arrays.items()]
+        warnings = []
         if self.labels is not None:
             classes = read_labels(self.labels)
             for record, array in zip(records, arrays.values(), strict=True):
                 if array.ndim and array.shape[-1] == len(classes):
                     record["top"] = best_classes(array, classes, self.top_k)
+            if not any("top" in record for record in records):
+                shapes = ", ".join(f"{record['name']} {record['shape']}" for record in records)
+                what = f"{self.labels} has {len(classes)} lines, and no output as many classes: {shapes}"
+                warnings.append(AtcWarning("W0070", what, Where(file=self.labels, option="labels")))
         on = f" on {world.ranks} ranks" if world.ranks > 1 else ""
         report = [*lines(records, arrays), f"{ran} in {duration(seconds)}{on}"]
         error = not_finite(records) if self.check_finite else None
-        return Outcome({"outputs": records, "seconds": seconds, "ranks": []}, report, error)
+        return Outcome({"outputs": records, "seconds": seconds, "ranks": []}, report, error, warnings)
 
     def _save(self, arrays: "dict[str, Array]", world: "World") -> dict[str, str]:
         """Write the outputs; return their paths in the folder. Each rank has its own folder; rank 0 writes the
@@ -138,6 +147,7 @@ class Computed:
     ran: str
     seconds: float
     profiled: "ProfiledRuns | None" = None
+    warnings: Sequence[AtcWarning] = ()
 
 
 @dataclass(frozen=True)
@@ -170,6 +180,7 @@ class Job:
     def report(self, computed: "Computed", world: "World") -> Outcome:
         """Write the outputs, and say what came of the run."""
         outcome = self.outputs.outcome(computed.arrays, computed.ran, computed.seconds, world)
+        outcome = replace(outcome, warnings=[*computed.warnings, *outcome.warnings])
         if self.profile is None or computed.profiled is None:
             return outcome
         from atcpy.cli.profile import add_profile
@@ -191,7 +202,8 @@ class Job:
         states = read_states(self.states, session)
         bound = {} if self.iterations else states
         session.bind_state(bound, capacity=self.capacity)
-        runs = self.inputs.feeds(session, world, bound)
+        warnings: list[AtcWarning] = []
+        runs = self.inputs.feeds(session, world, bound, warnings.append)
         names = self.outputs.names(session, bound)
         session.agree()  # late starters are not part of the time
         before_run()
@@ -208,7 +220,8 @@ class Job:
             (results, seconds), profiled = profile_runs(run_all, world, threads)
         arrays: dict[str, Any] = dict(zip(names, results, strict=True))
         ran = f"{len(runs)} runs, states of {session.state_length} rows," if bound else "ran"
-        return Computed(arrays, f"{self.iterations} iterations" if self.iterations else ran, seconds, profiled)
+        ran = f"{self.iterations} iterations" if self.iterations else ran
+        return Computed(arrays, ran, seconds, profiled, warnings)
 
     def _run_all(
         self,

@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
-from atcpy.errors import AtcError, AtcWarning, InternalError, Where
+from atcpy.errors import AtcError, AtcWarning, InternalError
+from atcpy.errors.record import warning_from_record
 
 
 @dataclass(frozen=True)
@@ -27,5 +28,5 @@ class Outcome:
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Self:
         """The outcome of such a record."""
-        warnings = [AtcWarning(each["code"], each["message"], Where(**each["where"])) for each in record["warnings"]]
+        warnings = [warning_from_record(each) for each in record["warnings"]]
         return cls(record["result"], record["lines"], warnings=warnings)

@@ -16,7 +16,9 @@ def run_(
     package: Annotated[str, typer.Argument(metavar="F.om", help="The package.")],
     inputs: Annotated[
         list[str] | None,
-        typer.Option("--input", "-i", metavar="[NAME=]V", help="a.npy, a.npz, ones, zeros or random:SEED; repeatable."),
+        typer.Option(
+            "--input", "-i", metavar="[NAME=]V", help="a.npy, a.npz, a.bin, ones, zeros or random:SEED; repeatable."
+        ),
     ] = None,
     npz: Annotated[
         list[str] | None,

@@ -2,7 +2,8 @@
 
 The child is `python -m atcpy.cli.sandboxed`. It sends its result through its standard output:
 
-    one line of JSON: {"error": …}, or {"ran", "seconds", "outputs": [{"name", "dtype", "shape", "texts"?}, …]}
+    one line of JSON: {"error": …}, or {"ran", "seconds", "warnings",
+                              "outputs": [{"name", "dtype", "shape", "texts"?}, …]}
     the bytes of each output that is not of texts, one after the other
 
 Whoever took the child over can send anything, so nothing of that is trusted: sizes are computed here, types are looked
@@ -23,7 +24,7 @@ import numpy as np
 from atcpy.cli.job import Computed, Job
 from atcpy.cli.outcome import Outcome
 from atcpy.errors import AtcError, CustomOpError, InternalError, ResourceLimit, Unsupported, UsageError, Where, group
-from atcpy.errors.record import error_from_record, error_to_record
+from atcpy.errors.record import error_from_record, error_to_record, warning_from_record
 from atcpy.ir.dtype import DType
 from atcpy.runtime.distributed.world import SingleRank
 from atcpy.runtime.sandbox import require_sandbox
@@ -88,7 +89,8 @@ def send(stream: IO[bytes], computed: Computed) -> None:
     """Write the outputs of a run."""
     arrays = {name: _array(name, value) for name, value in computed.arrays.items()}
     outputs = [_header(name, array) for name, array in arrays.items()]
-    line = json.dumps({"ran": computed.ran, "seconds": computed.seconds, "outputs": outputs})
+    warnings = [asdict(warning) for warning in computed.warnings]
+    line = json.dumps({"ran": computed.ran, "seconds": computed.seconds, "outputs": outputs, "warnings": warnings})
     stream.write(line.encode() + b"\n")
     for header, array in zip(outputs, arrays.values(), strict=True):
         if "texts" not in header:
@@ -133,7 +135,8 @@ def receive(stream: IO[bytes]) -> Computed:
             error = _error([dict(each) for each in record["error"]])
         else:
             arrays = {str(header["name"]): _read(stream, header) for header in record["outputs"]}
-            return Computed(arrays, str(record["ran"]), float(record["seconds"]))
+            warnings = [warning_from_record(each) for each in record["warnings"]]
+            return Computed(arrays, str(record["ran"]), float(record["seconds"]), warnings=warnings)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as problem:
         raise InternalError(f"the sandboxed process sent no result: {problem!r:.200}") from problem
     raise error

@@ -188,6 +188,15 @@ _TABLE: tuple[tuple[str, tuple[int, ...], str, str], ...] = (
     ("W0041", (0, 5), "the optimised model could not be verified", "name sizes for open dims: --input_shape"),
     ("W0042", (0, 4), "the model was written with less optimisation, or as it was", "the message says why"),
     ("W0050", (0, 2), "more ranks run than there are cores: they wait for each other", "fewer ranks, or more cores"),
+    ("W0051", (0, 2), "there are more threads than cores: they wait for each other", "fewer threads: --threads"),
+    ("W0070", (0, 2), "no output has as many classes as the file of labels has lines", "take the labels of this model"),
+    ("W0071", (0, 2), "a picture was squashed, or lost its colours", "crop it before, or take a picture that fits"),
+    (
+        "W0072",
+        (0, 2),
+        "a picture was fed as levels of 0 to 255",
+        "--mean and --std of the model; if it has none, --std 1",
+    ),
     ("W0060", (0, 2), "a private key can be read by others than its owner", "chmod 600 KEY"),
     # Us
     ("X0001", (1,), "an internal error: a bug of atcpy", "report it with the command and `atcpy doctor --json`"),

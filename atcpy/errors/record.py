@@ -8,6 +8,7 @@ from typing import Any
 
 from atcpy.errors import (
     AtcError,
+    AtcWarning,
     CustomOpError,
     InternalError,
     ModelInvalid,
@@ -40,3 +41,10 @@ def error_from_record(record: Mapping[str, Any]) -> AtcError | InternalError:
     if kind is None:
         return InternalError(what, code=code, where=where)
     return kind(code, what, where=where, why=str(record["why"]), hint=str(record["hint"]))
+
+
+def warning_from_record(record: Mapping[str, Any]) -> AtcWarning:
+    """The warning of which `asdict` made a record. Raises TypeError or KeyError for what is no record, InternalError
+    for a code that is not in the table.
+    """
+    return AtcWarning(str(record["code"]), str(record["message"]), Where(**record["where"]))

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from atcpy.errors import ResourceLimit, UsageError
 from atcpy.kernels import _kernels
+from atcpy.kernels.isa import require_known_isa
 from atcpy.threads import cpu_quota, default_threads, read_cpus
 
 
@@ -23,9 +24,10 @@ class Workers(NamedTuple):
 
 
 def choose_workers(threads: int | None, affinity: str | Iterable[int] | None) -> Workers:
-    """The workers of a session that asks for these. Raises UsageError (E10013, E10014) for numbers that cannot be,
-    ResourceLimit (R0004) for more groups than the pool has.
+    """The workers of a session that asks for these. Raises UsageError for numbers that cannot be (E10013, E10014) and
+    an ATCPY_ISA that is unknown (E13024), ResourceLimit (R0004) for more groups than the pool has.
     """
+    require_known_isa()
     if threads is not None and not 1 <= threads <= 1024:
         raise UsageError("E10013", f"threads: {threads} is outside 1..1024")
     _respect_quota()

@@ -116,8 +116,9 @@ def verify(
         if len(trial_reports) == TRIALS and not any(port.gears for port in ports):
             break
     if not trial_reports and refused is not None:
-        if any(map(is_open, ports)) and refused.code == "V0003":
-            refused.hint = "say which shapes it takes: --shape NAME=1,3,224,224"
+        if is_open_port := next(filter(is_open, ports), None):
+            sizes = ",".join(str(dim) if isinstance(dim, int) else "1" for dim in is_open_port.shape)
+            refused.hint = f'say which sizes it takes: --shape "{is_open_port.name}={sizes}"'
         raise refused
     worst = tuple(max(column, key=_badness) for column in _by_output(trial_reports))
     how = (

@@ -1,7 +1,9 @@
 import json
+import os
 import resource
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -10,11 +12,15 @@ import pytest
 from PIL import Image
 
 import atcpy
-from atcpy.cli.arrays import read_image, safe_names
-from atcpy.errors import UsageError
+from atcpy.cli.arrays import read_image, read_input, safe_names
+from atcpy.errors import AtcWarning, UsageError
 from atcpy.ir import DType
+from atcpy.kernels.isa import ISAS
+from atcpy.kernels.table import kernel_table
+from atcpy.threads import cpu_quota
 from atcpy.verify.inputs import Port
 from tests.models_in_text import model as parse
+from tests.sandboxes import need_sandbox
 
 from .conftest import Invoke
 
@@ -274,6 +280,12 @@ def test_a_gray_picture_is_fed_as_aipp_takes_it(invoke: Invoke, tmp_path: Path) 
     assert np.array_equal(np.load(tmp_path / "y.npz")["y"][0, 0], gray)
 
 
+def test_a_picture_that_does_not_fit_aipp_is_said(invoke: Invoke, tmp_path: Path) -> None:
+    package = with_aipp(tmp_path, "input_format: YUV400_U8", 1)
+    ran = invoke("run", package, "--image", picture(tmp_path), "--json")
+    assert [(each["code"], "colours" in each["message"]) for each in ran.envelope["warnings"]] == [("W0071", True)]
+
+
 def test_what_is_no_picture_for_aipp(invoke: Invoke, tmp_path: Path) -> None:
     package = with_aipp(tmp_path, "input_format: RGB888_U8")
     ran = invoke("run", package, "--image", picture(tmp_path), "--mean", "3")
@@ -290,3 +302,120 @@ def test_a_package_with_aipp_is_not_verified(invoke: Invoke, tmp_path: Path) -> 
     onnx.save(onnx.parser.parse_model(BYTES.replace("CHANNELS", "3")), tmp_path / "bytes.onnx")
     ran = invoke("verify", package, "--against", tmp_path / "bytes.onnx")
     assert (ran.code, "E10055" in ran.err) == (4, True)
+
+
+# --- what does not fit is said
+
+
+def test_an_input_without_a_header(invoke: Invoke, package: Path, tmp_path: Path) -> None:
+    (tmp_path / "x.bin").write_bytes(X.tobytes())
+    ran = invoke("run", package, "--input", f"x={tmp_path}/x.bin", "--npz-out", tmp_path / "out.npz")
+    assert (ran.code, ran.err) == (0, "")
+    assert np.array_equal(np.load(tmp_path / "out.npz")["y"], Y)
+
+
+@pytest.mark.parametrize("count", [0, 23, 25])
+def test_an_input_without_a_header_has_the_bytes_of_its_shape(
+    invoke: Invoke, package: Path, tmp_path: Path, count: int
+) -> None:
+    (tmp_path / "x.bin").write_bytes(bytes(count))
+    ran = invoke("run", package, "--input", tmp_path / "x.bin")
+    assert (ran.code, ran.err.split("]")[0]) == (2, "error[E10405")
+    assert f'x.bin has {count} bytes, input "x" [2, 3] float32 needs 24' in ran.err
+
+
+@pytest.mark.parametrize(
+    ("port", "code"),
+    [
+        (Port("x", DType.FLOAT32, ("n", 3)), 'E10405.*--shape "x=1,3"'),
+        (Port("x", DType.STRING, (1,)), "E13005.*string"),
+        (Port("x", DType.INT4, (2,)), "E13005.*int4"),
+    ],
+)
+def test_an_input_that_bytes_do_not_tell_is_refused(tmp_path: Path, port: Port, code: str) -> None:
+    (tmp_path / "x.bin").write_bytes(bytes(12))
+    with pytest.raises(UsageError, match="(?s)" + code):
+        read_input(port, str(tmp_path / "x.bin"))
+
+
+def test_truth_values_are_bytes(tmp_path: Path) -> None:
+    (tmp_path / "x.bin").write_bytes(bytes([0, 1, 2]))
+    assert read_input(Port("x", DType.BOOL, (3,)), str(tmp_path / "x.bin")).tolist() == [False, True, True]
+
+
+@pytest.mark.parametrize("count", [3, 5])
+def test_labels_of_another_length_are_said(invoke: Invoke, package: Path, tmp_path: Path, count: int) -> None:
+    (tmp_path / "labels.txt").write_text("ant\n" * count)
+    ran = invoke("run", package, "--fill=ones", "--labels", tmp_path / "labels.txt")
+    assert ran.code == 0
+    assert f"labels.txt has {count} lines, and no output as many classes: y [2, 4]" in ran.err
+    assert ran.err.startswith("warning[W0070]")
+    assert invoke("run", package, "--fill=ones", "--labels", tmp_path / "labels.txt", "--werror").code == 2
+
+
+@pytest.mark.parametrize(
+    ("shape", "mode", "options", "codes"),
+    [
+        ((1, 3, 2, 3), "RGB", {"mean": "0"}, []),
+        ((1, 3, 4, 6), "RGB", {"std": "1"}, []),
+        ((1, 3, 2, 3), "RGB", {}, ["W0072"]),
+        ((1, 3, 3, 3), "RGB", {"std": "1"}, ["W0071"]),
+        ((1, 1, 2, 3), "RGB", {"std": "1"}, ["W0071"]),
+        ((1, 1, 2, 3), "L", {"std": "1"}, []),
+        ((1, 1, 7, 3), "RGB", {}, ["W0071", "W0071", "W0072"]),
+    ],
+)
+def test_what_a_picture_loses_is_said(
+    tmp_path: Path, shape: tuple[int, ...], mode: str, options: dict[str, str], codes: list[str]
+) -> None:
+    said: list[AtcWarning] = []
+    settings: dict[str, Any] = {"mean": None, "std": None, "layout": "NCHW", "warn": said.append, **options}
+    read_image(Port("x", DType.FLOAT32, shape), picture(tmp_path, mode), **settings)
+    assert [warning.code for warning in said] == codes
+
+
+def test_bytes_are_not_scaled(tmp_path: Path) -> None:
+    said: list[AtcWarning] = []
+    port = Port("x", DType.UINT8, (1, 3, 2, 3))
+    read_image(port, picture(tmp_path), mean=None, std=None, layout="NCHW", warn=said.append)
+    assert said == []
+
+
+@pytest.mark.parametrize("way", [(), ("--sandbox",)])
+def test_warnings_of_a_picture_reach_the_user(invoke: Invoke, tmp_path: Path, way: tuple[str, ...]) -> None:
+    if way:
+        need_sandbox()
+    onnx.save(parse("g (float[1,1,3,3] x) => (float[1,1,3,3] y) { y = Relu(x) }"), tmp_path / "m.onnx")
+    assert invoke("convert", tmp_path / "m.onnx", "-o", tmp_path / "m", "-q").code == 0
+    ran = invoke("run", tmp_path / "m.om", "--image", picture(tmp_path), *way, "--json")
+    codes = [warning["code"] for warning in ran.envelope["warnings"]]
+    assert codes == ["W0071", "W0071", "W0072"]
+
+
+def test_more_threads_than_cores_are_said(invoke: Invoke, package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cores = min(len(os.sched_getaffinity(0)), cpu_quota() or 1024)
+    assert invoke("run", package, "--fill=ones", "--threads", cores).err == ""
+    ran = invoke("run", package, "--fill=ones", "--threads", cores + 1)
+    assert (ran.code, ran.err.split("]")[0]) == (0, "warning[W0051")
+    assert f"{cores + 1} threads on {cores} cores" in ran.err
+    monkeypatch.setattr("atcpy.cli.invocation.cpu_quota", lambda: 1)
+    assert "2 threads on 1 cores" in invoke("run", package, "--fill=ones", "--threads", 2).err
+
+
+def test_an_unknown_instruction_set_is_refused(invoke: Invoke, package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ATCPY_ISA", "avx3")
+    ran = invoke("run", package, "--fill=ones")
+    assert (ran.code, ran.err.splitlines()[0]) == (
+        2, 'error[E13024] ATCPY_ISA="avx3": there is no such instruction set',
+    )  # fmt: skip
+    assert "avx2" in ran.err
+    assert {row.isa for row in kernel_table()} <= set(ISAS)
+    for name in ISAS:
+        monkeypatch.setenv("ATCPY_ISA", name)
+        assert invoke("run", package, "--fill=ones").code == 0
+
+
+def test_help_of_a_command(invoke: Invoke) -> None:
+    assert invoke("help", "run").out == invoke("run", "--help").out
+    assert invoke("help").out == invoke("--help").out
+    assert 'no command "rum"' in invoke("help", "rum").err

@@ -1,0 +1,15 @@
+"""The instruction sets that kernels are written for."""
+
+import os
+
+from atcpy.errors import UsageError, did_you_mean
+
+ISAS = ("scalar", "avx2", "avx512f", "avx512vnni")  # each has all that those before it have
+
+
+def require_known_isa() -> None:
+    """Raise UsageError (E13024) if ATCPY_ISA, which lowers what is used of a CPU, names no instruction set."""
+    name = os.environ.get("ATCPY_ISA")
+    if name is not None and name not in ISAS:
+        hint = did_you_mean(name, ISAS) or "one of " + ", ".join(ISAS)
+        raise UsageError("E13024", f'ATCPY_ISA="{name}": there is no such instruction set', hint=hint)
