@@ -18,7 +18,7 @@ from atcpy.aipp.config import AIPP, Picture
 from atcpy.errors import AtcWarning, UsageError, Where, did_you_mean, raise_os_error
 from atcpy.files import open_file, parse_json, read_file
 from atcpy.ir import DType
-from atcpy.om.atomic import atomic_write_together, directory
+from atcpy.om.atomic import atomic_write_together
 from atcpy.options import MAX_DIM, read_int
 from atcpy.runtime.array_files import write_array
 from atcpy.verify.inputs import Array, Feeds, Fill, Port, make_array
@@ -309,8 +309,7 @@ def save_folder(folder: Path, arrays: Mapping[str, Array]) -> dict[str, str]:
     files = {name: stem + ".npy" for name, stem in safe_names(arrays).items()}
     contents = {folder / files[name]: _npy(array) for name, array in arrays.items()}
     index = [json.dumps(files, indent=1).encode() + b"\n"]
-    with directory(folder):
-        atomic_write_together({**contents, folder / "outputs.json": index})
+    atomic_write_together({**contents, folder / "outputs.json": index})
     return {name: str(folder / file) for name, file in files.items()}
 
 

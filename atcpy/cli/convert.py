@@ -73,7 +73,7 @@ def convert(
     from atcpy.stages import pipeline
 
     statistics = CompileStatistics(parsed.export_compile_stat)
-    target.parent.mkdir(parents=True, exist_ok=True)
+    atomic.require_writable(target)
     started = time.perf_counter()
     written = rejected_path(target) if verify else target
     report = pipeline.convert(Path(model), written, parsed, Watcher(run, parsed.dump))

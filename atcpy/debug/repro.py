@@ -11,7 +11,7 @@ import onnx
 
 from atcpy import __version__
 from atcpy.ir.tensor import Array
-from atcpy.om.atomic import atomic_write_together, directory
+from atcpy.om.atomic import atomic_write_together
 
 MODEL, INPUTS, COMMAND, PAGE = "model.onnx", "inputs.npz", "command.sh", "README.md"
 
@@ -43,12 +43,11 @@ def write_repro(
 - `{INPUTS}`: what the whole model computes there
 - atcpy {__version__}
 """
-    with directory(folder):
-        atomic_write_together(
-            {
-                folder / MODEL: [model.SerializeToString(deterministic=True)],
-                folder / INPUTS: [arrays.getvalue()],
-                folder / COMMAND: [f'#!/bin/sh\ncd "$(dirname "$0")" && exec {command}\n'.encode()],
-                folder / PAGE: [page.encode("utf-8", "backslashreplace")],
-            }
-        )
+    atomic_write_together(
+        {
+            folder / MODEL: [model.SerializeToString(deterministic=True)],
+            folder / INPUTS: [arrays.getvalue()],
+            folder / COMMAND: [f'#!/bin/sh\ncd "$(dirname "$0")" && exec {command}\n'.encode()],
+            folder / PAGE: [page.encode("utf-8", "backslashreplace")],
+        }
+    )

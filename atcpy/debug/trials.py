@@ -19,7 +19,7 @@ from atcpy.ir import Decisions, Graph
 from atcpy.ir.decisions import Moment
 from atcpy.ir.tensor import Array
 from atcpy.om import writer
-from atcpy.om.atomic import atomic_write, directory
+from atcpy.om.atomic import atomic_write
 from atcpy.options import OPTIONS, convert_options
 from atcpy.stages.pipeline import Observer, compile_model
 
@@ -180,8 +180,7 @@ class TrialMemory:
         """Store an outcome, and return it."""
         self._outcomes[_key(trial)] = outcome
         records = {key: asdict(each) for key, each in self._outcomes.items()}
-        with directory(self._path.parent):
-            atomic_write(self._path, [json.dumps({"of": self._identity, "outcomes": records}).encode()])
+        atomic_write(self._path, [json.dumps({"of": self._identity, "outcomes": records}).encode()])
         return outcome
 
 

@@ -36,7 +36,8 @@ def atomic_write(
 ) -> None:
     """Make `target` hold `buffers`, one after the other, or leave it as it is and raise.
 
-    `finish` is called with the descriptor of the whole temporary file and may read and change it.
+    `finish` is called with the descriptor of the whole temporary file and may read and change it. Folders that are
+    missing are created, and removed again if that raises.
 
     A full or failing disk is a `ResourceLimit`, a path that cannot be written a `UsageError`.
     """
@@ -62,11 +63,15 @@ def atomic_write_together(
 
 def require_writable(target: str | os.PathLike[str]) -> None:
     """Raise the error of `atomic_write` for a path that cannot be written, before there is anything to write."""
-    with _Folders() as folders:
-        file = _open_target(target, (), None, folders)
-        with _errors_of(file.shown):
-            if not os.access(".", os.W_OK | os.X_OK, dir_fd=file.folder):
-                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    shown = os.fspath(target)
+    with _errors_of(shown):
+        path = Path(os.path.realpath(target))
+        _check_target(path, shown)
+        folder = next(parent for parent in path.parents if parent.exists())
+        if not folder.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
 
 def move(source: Path, target: Path) -> None:
@@ -145,8 +150,9 @@ class _Folders(ExitStack):
         self._opened: dict[Path, int] = {}
 
     def open(self, path: Path) -> int:
-        """The descriptor of a folder, until the context ends."""
+        """The descriptor of a folder, which is created if it is missing, until the context ends."""
         if path not in self._opened:
+            self.enter_context(directory(path))
             self._opened[path] = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             self.callback(_close, self._opened[path], str(path))
         return self._opened[path]

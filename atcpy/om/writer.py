@@ -36,7 +36,7 @@ from atcpy.ir.region import Region
 from atcpy.kernels.record import STREAM_ACTIVE
 from atcpy.kernels.table import pack_compiled_task
 from atcpy.om import attrs, clusters, container, descs, inout, numbers, weights
-from atcpy.om.atomic import Buffer, atomic_write, atomic_write_together, directory
+from atcpy.om.atomic import Buffer, atomic_write, atomic_write_together
 from atcpy.om.container import SIGNATURE_BYTES, Partition, Sign, reseal, seal_file
 from atcpy.om.gears import gear_info, gears_text
 from atcpy.om.ports import ports_text
@@ -93,9 +93,8 @@ def write(
     folder = target.parent / FOLDER
     if folder.is_symlink():  # which the loader does not follow
         raise UsageError("E13004", f"{folder} is a link", where=Where(file=str(folder)), hint="make it a folder")
-    with directory(folder):
-        contents = {folder / content.file.name: content.buffers() for content in placement.files}
-        atomic_write_together({**contents, Path(path): package}, finish=finish)
+    contents = {folder / content.file.name: content.buffers() for content in placement.files}
+    atomic_write_together({**contents, Path(path): package}, finish=finish)
     return tuple(content.file for content in placement.files)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from atcpy.errors import AtcError
-from atcpy.om.atomic import atomic_write, directory
+from atcpy.om.atomic import atomic_write
 
 if TYPE_CHECKING:
     from atcpy.stages.pipeline import CheckReport
@@ -19,8 +19,7 @@ NAME = "check_result.json"
 def write_check_result(report: CheckReport, model: Path, path: str | None) -> Path:
     """Write the report to `path`, or to the directory that ASCEND_WORK_PATH names, or to the working directory."""
     target = Path(path) if path is not None else Path(os.environ.get("ASCEND_WORK_PATH") or ".") / NAME
-    with directory(target.parent):
-        atomic_write(target, [json.dumps(check_result(report, model), indent=4, ensure_ascii=False).encode() + b"\n"])
+    atomic_write(target, [json.dumps(check_result(report, model), indent=4, ensure_ascii=False).encode() + b"\n"])
     return target
 
 

@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from atcpy.om.atomic import atomic_write, directory
+from atcpy.om.atomic import atomic_write
 from atcpy.passes.pass_set import built_in_passes
 from atcpy.stages.report import ConvertReport
 
@@ -60,5 +60,4 @@ class CompileStatistics:
         }
         if fusions:
             content[f"session_and_graph_id_0_{len(content)}"] = {"graph_fusion": fusions, "ub_fusion": {}}
-        with directory(self._path.parent):
-            atomic_write(self._path, [json.dumps(content, indent=4, sort_keys=True).encode() + b"\n"])
+        atomic_write(self._path, [json.dumps(content, indent=4, sort_keys=True).encode() + b"\n"])

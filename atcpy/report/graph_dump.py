@@ -6,7 +6,7 @@ from pathlib import Path
 from atcpy.ir import Graph
 from atcpy.ir.decisions import Moment
 from atcpy.ir.dump import dump
-from atcpy.om.atomic import atomic_write, directory
+from atcpy.om.atomic import atomic_write
 from atcpy.options import DumpOptions, Stage
 from atcpy.stages.pipeline import GE_STAGE, Observer
 
@@ -37,8 +37,7 @@ class Dumper(Observer):
 
 
 def _write(path: Path, graphs: Sequence[Graph]) -> None:
-    with directory(path.parent):
-        atomic_write(path, [_text(graphs).encode("utf-8", "backslashreplace")])
+    atomic_write(path, [_text(graphs).encode("utf-8", "backslashreplace")])
 
 
 def _text(graphs: Sequence[Graph]) -> str:

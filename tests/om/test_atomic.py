@@ -162,8 +162,8 @@ def test_temporary_file_of_another_writer_of_the_same_number_stays(
 @pytest.mark.parametrize(
     ("path", "code"),
     [
-        ("no/such/folder/m.om", "E13004"),
         ("m.om/below-a-file.om", "E13004"),
+        ("m.om/no/such/folder/m.om", "E13004"),
         ("folder", "E10022"),
         ("fifo", "E13004"),
         ("x" * 300, "E10021"),
@@ -176,6 +176,9 @@ def test_path_that_cannot_be_written_is_a_usage_error(path: str, code: str, targ
     with pytest.raises(UsageError) as caught:
         atomic_write(target.parent / path, NEW)
     assert caught.value.code == code
+    with pytest.raises(UsageError) as refused:
+        require_writable(target.parent / path)
+    assert refused.value.code == code
     assert target.read_bytes() == OLD
 
 
@@ -377,6 +380,22 @@ def test_directories_that_were_created_go_with_what_failed_in_them(tmp_path: Pat
     with pytest.raises(KeyboardInterrupt), directory(tmp_path / "a"):
         raise KeyboardInterrupt
     assert (tmp_path / "a" / "b" / "file").exists()
+
+
+def test_folders_that_are_missing_are_created(tmp_path: Path) -> None:
+    require_writable(tmp_path / "a" / "b" / "m.om")
+    assert files(tmp_path) == {}
+    atomic_write(tmp_path / "a" / "b" / "m.om", NEW)
+    assert files(tmp_path / "a" / "b") == {"m.om": NEW_BYTES}
+
+
+def test_folders_that_were_created_for_a_file_go_with_it(tmp_path: Path) -> None:
+    def refuse(_descriptor: int) -> None:
+        raise ResourceLimit("R0002", "full")
+
+    with pytest.raises(ResourceLimit):
+        atomic_write(tmp_path / "a" / "b" / "m.om", NEW, finish=refuse)
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("name", ["file/below", "nul\0byte", "x" * 300])

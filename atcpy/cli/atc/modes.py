@@ -66,13 +66,14 @@ class AtcRun:
 def make_package(run: AtcRun) -> Sequence[AtcWarning]:
     """--mode=0: compile a model into a package."""
     from atcpy.cli.watcher import Watcher
+    from atcpy.om.atomic import require_writable
     from atcpy.report.compile_stat import CompileStatistics
     from atcpy.stages import pipeline
 
     model, target = _source(run), package_path("", run.require("output"))
     run.require("soc_version")
     options = _conversion(run)
-    target.parent.mkdir(parents=True, exist_ok=True)
+    require_writable(target)
     statistics = CompileStatistics(options.export_compile_stat)
     report = pipeline.convert(model, target, options, Watcher(run.invocation, options.dump))
     statistics.compiled(report)
