@@ -12,6 +12,7 @@ from atcpy.cli import custom_ops
 from atcpy.cli.invocation import Invocation
 from atcpy.cli.outcome import Outcome
 from atcpy.cli.signers import RequireSignature
+from atcpy.cli.standard_streams import File
 from atcpy.errors import UsageError, VerifyFailed, Where
 from atcpy.options import read_float, read_int
 from atcpy.report.columns import table
@@ -27,7 +28,7 @@ _LAYERS_SHOWN = 40
 
 def bench(
     run: Invocation,
-    package: Annotated[str, typer.Argument(metavar="F.om", help="The package.")],
+    package: Annotated[str, typer.Argument(metavar="F.om", help="The package."), File.READ],
     vs: Annotated[
         str | None, typer.Option("--vs", metavar="ort|G.om", help="ONNX Runtime, or another package.")
     ] = None,
@@ -38,7 +39,9 @@ def bench(
     warmup: Annotated[int, typer.Option("--warmup", min=1, help="Runs before the turns, a side.")] = 5,
     min_time: Annotated[str, typer.Option("--min_time", metavar="S", help="Seconds to time, a side.")] = "3",
     layers: Annotated[bool, typer.Option("--layers", help="Time by task.")] = False,
-    input_data: Annotated[str | None, typer.Option("--input_data", metavar="NPZ", help="Inputs by name.")] = None,
+    input_data: Annotated[
+        str | None, typer.Option("--input_data", metavar="NPZ", help="Inputs by name."), File.READ
+    ] = None,
     shape: Annotated[
         list[str] | None,
         typer.Option("--shape", metavar="NAME=1,3,8,8", help="Sizes of an input's open dims; repeatable."),

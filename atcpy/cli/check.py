@@ -9,6 +9,7 @@ import typer
 from atcpy.cli.convert import PRECISION_TABLE, read_options
 from atcpy.cli.invocation import Invocation
 from atcpy.cli.outcome import Outcome
+from atcpy.cli.standard_streams import File
 from atcpy.errors import Cause, Unsupported, UsageError, Where, causes, escape, group
 from atcpy.report.columns import table
 from atcpy.report.record import to_json
@@ -31,7 +32,7 @@ _WORD = {"error": "error", "host_cpu": "host", "warning": "warn"}
 
 def check(
     run: Invocation,
-    model: Annotated[str, typer.Argument(metavar="M.onnx", help="The model.")],
+    model: Annotated[str, typer.Argument(metavar="M.onnx", help="The model."), File.READ],
     list_ops: Annotated[bool, typer.Option("--list_ops", help="Show each op with its count and engine.")] = False,
     input_data: Annotated[
         str | None,
@@ -40,6 +41,7 @@ def check(
             metavar="NPZ",
             help="Inputs by name, in one file: show how near lowered values come to the end of their type.",
         ),
+        File.READ,
     ] = None,
     **options: Any,
 ) -> Outcome:

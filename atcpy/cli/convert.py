@@ -10,6 +10,7 @@ import typer
 from atcpy.cli import custom_ops
 from atcpy.cli.invocation import NEEDS_QUOTES, Invocation, require_with
 from atcpy.cli.outcome import Outcome
+from atcpy.cli.standard_streams import File
 from atcpy.cli.verify import compare_with_model, verdict_lines
 from atcpy.errors import UsageError, Where
 from atcpy.options import OPTIONS, ConvertOptions, ExternalWeight, convert_options
@@ -33,10 +34,12 @@ TABLE = (
 
 def convert(
     run: Invocation,
-    argument: Annotated[str | None, typer.Argument(metavar="M.onnx", help="The model.")] = None,
-    model: Annotated[str | None, typer.Option("--model", "-m", metavar="M.onnx", help="The same.")] = None,
+    argument: Annotated[str | None, typer.Argument(metavar="M.onnx", help="The model."), File.READ] = None,
+    model: Annotated[str | None, typer.Option("--model", "-m", metavar="M.onnx", help="The same."), File.READ] = None,
     output: Annotated[
-        str | None, typer.Option("--output", "-o", metavar="M.om", help="The package; default: <model>.om, here.")
+        str | None,
+        typer.Option("--output", "-o", metavar="M.om", help="The package; default: <model>.om, here."),
+        File.WRITTEN,
     ] = None,
     overwrite: Annotated[
         bool, typer.Option("--overwrite/--no_overwrite", help="Replace a package that is there.")
@@ -46,7 +49,9 @@ def convert(
     ] = False,
     oracle: Annotated[str | None, typer.Option("--oracle", help="For --verify: as atcpy verify has it.")] = None,
     input_data: Annotated[
-        str | None, typer.Option("--input_data", metavar="NPZ", help="For --verify: inputs by name, in one file.")
+        str | None,
+        typer.Option("--input_data", metavar="NPZ", help="For --verify: inputs by name, in one file."),
+        File.READ,
     ] = None,
     **options: Any,
 ) -> Outcome:

@@ -9,6 +9,7 @@ import typer
 from atcpy.cli import custom_ops
 from atcpy.cli.invocation import Invocation
 from atcpy.cli.outcome import Outcome
+from atcpy.cli.standard_streams import File
 from atcpy.errors import AtcError, VerifyFailed
 
 if TYPE_CHECKING:
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
 
 def diff(
     run: Invocation,
-    a: Annotated[str, typer.Argument(metavar="A", help="A package, or a model.")],
-    b: Annotated[str, typer.Argument(metavar="B", help="The one to compare it with.")],
+    a: Annotated[str, typer.Argument(metavar="A", help="A package, or a model."), File.READ],
+    b: Annotated[str, typer.Argument(metavar="B", help="The one to compare it with."), File.READ],
     svg: Annotated[
         str | None, typer.Option("--svg", metavar="F.svg", help="Draw both graphs side by side, too.")
     ] = None,

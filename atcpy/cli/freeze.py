@@ -8,6 +8,7 @@ import typer
 from atcpy.cli.invocation import Invocation
 from atcpy.cli.optimize import target_path
 from atcpy.cli.outcome import Outcome
+from atcpy.cli.standard_streams import File
 
 if TYPE_CHECKING:
     from atcpy.stages.freeze import FreezeReport
@@ -17,9 +18,11 @@ TABLE = ("out_nodes", "signature", "tag_set")
 
 def freeze(
     run: Invocation,
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="A SavedModel, a checkpoint or a graph.")],
-    target: Annotated[str | None, typer.Argument(metavar="[FROZEN.pb]", help="The frozen graph.")] = None,
-    output: Annotated[str | None, typer.Option("--output", "-o", metavar="FROZEN.pb", help="The same.")] = None,
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A SavedModel, a checkpoint or a graph."), File.READ],
+    target: Annotated[str | None, typer.Argument(metavar="[FROZEN.pb]", help="The frozen graph."), File.WRITTEN] = None,
+    output: Annotated[
+        str | None, typer.Option("--output", "-o", metavar="FROZEN.pb", help="The same."), File.WRITTEN
+    ] = None,
     checkpoint: Annotated[
         str | None,
         typer.Option(

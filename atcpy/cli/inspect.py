@@ -9,6 +9,7 @@ from atcpy.cli import custom_ops
 from atcpy.cli.invocation import Invocation, require_with
 from atcpy.cli.outcome import Outcome
 from atcpy.cli.signers import RequireSignature
+from atcpy.cli.standard_streams import File
 from atcpy.errors import UsageError, Where, group, raise_os_error
 from atcpy.files import open_file
 
@@ -22,7 +23,7 @@ _MAGIC = b"IMOD"
 
 def inspect(
     run: Invocation,
-    file: Annotated[str, typer.Argument(metavar="F", help="A package, or a model.")],
+    file: Annotated[str, typer.Argument(metavar="F", help="A package, or a model."), File.READ],
     io: Annotated[bool, typer.Option("--io", help="Inputs and outputs.")] = False,
     nodes: Annotated[bool, typer.Option("--nodes", help="The optimised graph.")] = False,
     tasks: Annotated[bool, typer.Option("--tasks", help="Kernel launches.")] = False,

@@ -22,6 +22,7 @@ from atcpy.cli.console import Progress, wants_color, write_blocks, write_lines
 from atcpy.cli.limits import Limits
 from atcpy.cli.outcome import Outcome
 from atcpy.cli.signals import announce_interrupt
+from atcpy.cli.standard_streams import File, StandardStreams, file_parameters
 from atcpy.errors import (
     INTERRUPTED,
     TERMINATED,
@@ -55,6 +56,7 @@ class Invocation:
     color: str = "auto"
     common: dict[str, Any] = field(default_factory=dict)
     progress: Progress = field(default_factory=lambda: Progress(verbosity=0, quiet=True))
+    streams: StandardStreams = field(default_factory=StandardStreams)
 
     def option(self, name: str) -> Any:
         """The value of a common option of the table, read and checked."""
@@ -135,20 +137,21 @@ def fail(run: Invocation, error: AtcError | InternalError, outcome: Outcome | No
                 exit_code=error.exit_code,
                 errors=errors,
                 warnings=outcome.warnings if outcome else (),
-            )
+            ),
+            run.streams.shown,
         )
     text = render(error) if isinstance(error, AtcError) else render_internal(error)
     if outcome is not None and outcome.verdict and not run.json and not run.quiet:
         text = outcome.verdict
-    write_blocks(text, color=wants_color(run.color, sys.stderr))
+    write_blocks(run.streams.shown(text), color=wants_color(run.color, sys.stderr))
     return error.exit_code
 
 
-def print_json(value: object) -> None:
-    """Exactly one object, in one line, on stdout."""
+def print_json(value: object, shown: Callable[[str], str] = str) -> None:
+    """Exactly one object, in one line, on stdout; `shown` is its text as users see it."""
     from atcpy.report.record import dumps
 
-    write_lines([dumps(value)], sys.stdout)
+    write_lines([shown(dumps(value))], sys.stdout)
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -208,10 +211,11 @@ def add_command(app: typer.Typer, function: Callable[..., Outcome], table: Seque
     parameters = list(inspect.signature(function).parameters.values())[1:]
     own = [p.replace(kind=p.KEYWORD_ONLY) for p in parameters if p.kind is not p.VAR_KEYWORD]
     name = function.__name__.removesuffix("_")
+    files = file_parameters({p.name: p.annotation for p in own})
 
     def invoke(**values: Any) -> None:
         shared = {key: values.pop(key) for key in _COMMON}
-        code = _run(name, shared, lambda run: function(run, **values))
+        code = _run(name, shared, function, values, files)
         if code:
             raise typer.Exit(code)
 
@@ -227,8 +231,16 @@ def require_with(option: str, other: str, *, is_given: bool, is_used: bool) -> N
         raise UsageError("E10057", what, where=Where(option=option), hint=f"add --{other}")
 
 
-def _run(name: str, shared: dict[str, Any], work: Callable[[Invocation], Outcome]) -> int:
-    """Run a command; print what it found or how it failed; the exit code."""
+def _run(
+    name: str,
+    shared: dict[str, Any],
+    function: Callable[..., Outcome],
+    values: dict[str, Any],
+    files: dict[str, File],
+) -> int:
+    """Run a command on the values of its own parameters, of which `files` name files; print what it found or how it
+    failed; the exit code.
+    """
     started = time.perf_counter()
     run = Invocation(name, json=shared["json"], quiet=shared["quiet"], verbosity=shared["verbose"])
     run.debug, run.werror, run.color = shared["debug"], shared["werror"], shared["color"]
@@ -239,25 +251,31 @@ def _run(name: str, shared: dict[str, Any], work: Callable[[Invocation], Outcome
         if run.quiet and run.verbosity:
             raise UsageError("E10056", "--quiet excludes --verbose", where=Where(option="quiet"), hint="give one")
         read_choice("color", run.color, dict.fromkeys(("auto", "always", "never")))
+        values = run.streams.replace(values, files)
+        if run.streams.writes and run.json:
+            raise UsageError("E10047", "--json and a result go to stdout", where=Where(option="json"), hint="drop one")
         # Commands return what they found: whatever prints meanwhile is not the result.
         with (
             Limits(run.option("timeout"), run.option("memory_limit")),
             redirect_stdout(sys.stderr),
             require_unchanged_files(),
         ):
-            outcome = work(run)
+            outcome = function(run, **values)
         run.progress.end()
         outcome = replace(outcome, warnings=[*outcome.warnings, *_crowded(run)])
         _report_warnings(run, outcome)
         if outcome.error is not None:
             if not run.json and not run.quiet:
-                write_lines(outcome.lines, sys.stdout)
+                write_lines(map(run.streams.shown, outcome.lines), sys.stderr if run.streams.writes else sys.stdout)
             return fail(run, outcome.error, outcome, started)
         if run.json:
             seconds = time.perf_counter() - started
-            print_json(envelope(name, result=outcome.result, seconds=seconds, warnings=outcome.warnings))
+            whole = envelope(name, result=outcome.result, seconds=seconds, warnings=outcome.warnings)
+            print_json(whole, run.streams.shown)
         elif not run.quiet:
-            write_lines(outcome.lines, sys.stdout)
+            write_lines(map(run.streams.shown, outcome.lines), sys.stderr if run.streams.writes else sys.stdout)
+        if run.streams.writes:
+            run.streams.write_output()
         return 0
     except KeyboardInterrupt:
         run.progress.end()
@@ -273,6 +291,7 @@ def _run(name: str, shared: dict[str, Any], work: Callable[[Invocation], Outcome
         return fail(run, as_known_error(error), outcome, started)
     finally:
         run.progress.end()
+        run.streams.close()
 
 
 def _crowded(run: Invocation) -> list[AtcWarning]:
@@ -292,7 +311,7 @@ def _report_warnings(run: Invocation, outcome: Outcome) -> None:
         raise_all([warning.as_error() for warning in outcome.warnings])
     if not run.quiet and not run.json:
         for warning in outcome.warnings:
-            write_blocks(str(warning), color=wants_color(run.color, sys.stderr))
+            write_blocks(run.streams.shown(str(warning)), color=wants_color(run.color, sys.stderr))
 
 
 def usage_error(error: Any, arguments: Sequence[str], known_options: Iterable[str]) -> UsageError:

@@ -7,6 +7,7 @@ import typer
 
 from atcpy.cli.invocation import Invocation
 from atcpy.cli.outcome import Outcome
+from atcpy.cli.standard_streams import File
 from atcpy.errors import UsageError, Where
 
 if TYPE_CHECKING:
@@ -18,9 +19,11 @@ TABLE = ("input_shape", "max_const", "max_growth")
 
 def optimize(
     run: Invocation,
-    model: Annotated[str, typer.Argument(metavar="M.onnx", help="The model.")],
-    target: Annotated[str | None, typer.Argument(metavar="[N.onnx]", help="The optimised model.")] = None,
-    output: Annotated[str | None, typer.Option("--output", "-o", metavar="N.onnx", help="The same.")] = None,
+    model: Annotated[str, typer.Argument(metavar="M.onnx", help="The model."), File.READ],
+    target: Annotated[str | None, typer.Argument(metavar="[N.onnx]", help="The optimised model."), File.WRITTEN] = None,
+    output: Annotated[
+        str | None, typer.Option("--output", "-o", metavar="N.onnx", help="The same."), File.WRITTEN
+    ] = None,
     level: Annotated[str | None, typer.Option("--level", help="How much is optimised, O0 to O3; default: O2.")] = None,
     passes: Annotated[
         str | None, typer.Option("--passes", metavar="A,B", help="Run these passes only, and those always needed.")

@@ -7,13 +7,14 @@ import typer
 from atcpy.cli.invocation import Invocation, require_with
 from atcpy.cli.outcome import Outcome
 from atcpy.cli.signers import RequireSignature
+from atcpy.cli.standard_streams import File
 
 DEFAULT_TOP_K = 5
 
 
 def run_(
     run: Invocation,
-    package: Annotated[str, typer.Argument(metavar="F.om", help="The package.")],
+    package: Annotated[str, typer.Argument(metavar="F.om", help="The package."), File.READ],
     inputs: Annotated[
         list[str] | None,
         typer.Option(
@@ -25,6 +26,7 @@ def run_(
         typer.Option(
             "--npz", metavar="F", help="Inputs by name, in one file, or in{rank}.npz; with --state several, one a run."
         ),
+        File.READ,
     ] = None,
     fill: Annotated[
         str | None, typer.Option("--fill", metavar="F", help="For the other inputs: ones, zeros or random:SEED.")
@@ -43,14 +45,14 @@ def run_(
     layout: Annotated[
         str, typer.Option("--layout", help="Of the input that takes the picture: NCHW or NHWC.")
     ] = "NCHW",
-    labels: Annotated[str | None, typer.Option("--labels", metavar="F", help="A class a line.")] = None,
+    labels: Annotated[str | None, typer.Option("--labels", metavar="F", help="A class a line."), File.READ] = None,
     top_k: Annotated[int, typer.Option("--top_k", min=1, help="How many classes to show.")] = DEFAULT_TOP_K,
     outputs: Annotated[str | None, typer.Option("--outputs", metavar="A,B", help="Only these outputs.")] = None,
     output_dir: Annotated[
         str | None, typer.Option("--output_dir", metavar="D", help="Write each output as .npy, and outputs.json.")
     ] = None,
     npz_out: Annotated[
-        str | None, typer.Option("--npz_out", metavar="F", help="Write all outputs to one file.")
+        str | None, typer.Option("--npz_out", metavar="F", help="Write all outputs to one file."), File.WRITTEN
     ] = None,
     ranks: Annotated[
         int, typer.Option("--ranks", min=1, metavar="N", help="Run on so many ranks, processes of MPI.")

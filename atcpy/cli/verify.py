@@ -10,6 +10,7 @@ from atcpy.cli import custom_ops
 from atcpy.cli.invocation import Invocation
 from atcpy.cli.outcome import Outcome
 from atcpy.cli.signers import RequireSignature
+from atcpy.cli.standard_streams import File
 
 if TYPE_CHECKING:
     from atcpy.ops.custom import CustomOps
@@ -19,13 +20,14 @@ if TYPE_CHECKING:
 
 def verify(
     run: Invocation,
-    package: Annotated[str, typer.Argument(metavar="F.om", help="The package.")],
+    package: Annotated[str, typer.Argument(metavar="F.om", help="The package."), File.READ],
     against: Annotated[
         str | None,
         typer.Option("--against", metavar="M", help="The model; default: that of the package's name beside it."),
+        File.READ,
     ] = None,
     input_data: Annotated[
-        str | None, typer.Option("--input_data", metavar="NPZ", help="Inputs by name, in one file.")
+        str | None, typer.Option("--input_data", metavar="NPZ", help="Inputs by name, in one file."), File.READ
     ] = None,
     shape: Annotated[
         list[str] | None,
