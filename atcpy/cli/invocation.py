@@ -18,7 +18,7 @@ from typing import Annotated, Any
 import typer
 
 from atcpy import __version__
-from atcpy.cli.console import Progress, wants_color, write_blocks, write_lines
+from atcpy.cli.console import Progress, wants_color, write_blocks, write_lines, write_result
 from atcpy.cli.limits import Limits
 from atcpy.cli.outcome import Outcome
 from atcpy.cli.signals import announce_interrupt
@@ -266,14 +266,14 @@ def _run(
         _report_warnings(run, outcome)
         if outcome.error is not None:
             if not run.json and not run.quiet:
-                write_lines(map(run.streams.shown, outcome.lines), sys.stderr if run.streams.writes else sys.stdout)
+                _write_outcome(run, outcome)
             return fail(run, outcome.error, outcome, started)
         if run.json:
             seconds = time.perf_counter() - started
             whole = envelope(name, result=outcome.result, seconds=seconds, warnings=outcome.warnings)
             print_json(whole, run.streams.shown)
         elif not run.quiet:
-            write_lines(map(run.streams.shown, outcome.lines), sys.stderr if run.streams.writes else sys.stdout)
+            _write_outcome(run, outcome)
         if run.streams.writes:
             run.streams.write_output()
         return 0
@@ -292,6 +292,11 @@ def _run(
     finally:
         run.progress.end()
         run.streams.close()
+
+
+def _write_outcome(run: Invocation, outcome: Outcome) -> None:
+    stream = sys.stderr if run.streams.writes else sys.stdout
+    write_result(map(run.streams.shown, outcome.lines), stream, color=wants_color(run.color, stream))
 
 
 def _crowded(run: Invocation) -> list[AtcWarning]:
