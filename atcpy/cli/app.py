@@ -2,6 +2,7 @@
 
 import os
 import sys
+import time
 from collections.abc import Sequence
 from functools import cache
 from typing import Annotated, Any
@@ -11,9 +12,10 @@ import typer.main
 
 from atcpy import __version__
 from atcpy.cli import bench, check, convert, diff, doctor, explain, freeze, inspect, optimize, passes, run, verify
+from atcpy.cli.config import Setting, default_map, in_effect, read_settings
 from atcpy.cli.invocation import BROKEN_PIPE, Invocation, add_command, envelope, fail, print_json, usage_error
 from atcpy.cli.signals import announce_interrupt, handle_signals, restore_signals
-from atcpy.errors import INTERRUPTED, TERMINATED, Terminated, UsageError, as_known_error, did_you_mean
+from atcpy.errors import INTERRUPTED, TERMINATED, AtcError, Terminated, UsageError, as_known_error, did_you_mean
 
 # The base of all errors of typer's parser; click's own class, which some releases of typer carry inside.
 _ParserError: Any = typer.BadParameter.__mro__[2]
@@ -134,7 +136,13 @@ def execute(arguments: list[str]) -> int:
 
         return atc(arguments[1:])
     try:
-        code = _parser()(args=arguments, prog_name="atcpy", standalone_mode=False)
+        settings = _settings(arguments)
+        defaults = default_map(settings, _parser()) if settings else {}
+    except AtcError as error:
+        return fail(_invocation(arguments), error, None, time.perf_counter())
+    try:
+        with in_effect(settings):
+            code = _parser()(args=arguments, prog_name="atcpy", standalone_mode=False, default_map=defaults)
         return code if isinstance(code, int) else 0
     except _ParserError as error:
         return _refuse(arguments, error)
@@ -144,9 +152,21 @@ def execute(arguments: list[str]) -> int:
         raise
 
 
-def _refuse(arguments: list[str], error: Any) -> int:
-    import time
+def _settings(arguments: list[str]) -> Sequence[Setting]:
+    """What environment and files set for a command; nothing for help, which a file must not keep from users."""
+    if not arguments or arguments[0].startswith("-") or not {"--help", "-h"}.isdisjoint(arguments):
+        return ()
+    return read_settings(_parser(), arguments)
 
+
+def _invocation(arguments: list[str]) -> Invocation:
+    """That of a command which did not begin."""
+    commands = [info.name for info in app.registered_commands if info.name]
+    name = next((word for word in arguments if not word.startswith("-")), "")
+    return Invocation(name if name in commands else "atcpy", json="--json" in arguments)
+
+
+def _refuse(arguments: list[str], error: Any) -> int:
     commands = [info.name for info in app.registered_commands if info.name]
     name = next((word for word in arguments if not word.startswith("-")), "")
     if name not in commands and name:
@@ -155,8 +175,7 @@ def _refuse(arguments: list[str], error: Any) -> int:
         context = getattr(error, "ctx", None)
         parameters = context.command.params if context is not None else []
         refused = usage_error(error, arguments, [option for parameter in parameters for option in parameter.opts])
-    run = Invocation(name if name in commands else "atcpy", json="--json" in arguments)
-    return fail(run, refused, None, time.perf_counter())
+    return fail(_invocation(arguments), refused, None, time.perf_counter())
 
 
 def _commands_hint(name: str, commands: list[str]) -> str:

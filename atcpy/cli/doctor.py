@@ -12,10 +12,11 @@ import typer
 
 from atcpy import __version__
 from atcpy.cli.bench import cpu_model
-from atcpy.cli.invocation import Invocation
+from atcpy.cli.config import VARIABLES, Setting, settings_in_effect
+from atcpy.cli.invocation import DEFAULTS, Invocation
 from atcpy.cli.outcome import Outcome
 from atcpy.errors import InternalError, ResourceLimit
-from atcpy.options import MIB, default_memory_bytes, default_threads
+from atcpy.options import MIB, OPTIONS, default_memory_bytes, default_threads
 from atcpy.report.columns import table
 from atcpy.report.units import count_of, duration, size
 from atcpy.threads import cpu_quota
@@ -37,10 +38,15 @@ def doctor(
             "--ranks", min=1, max=1024, metavar="N", help="Only time allreduces between so many ranks of MPI."
         ),
     ] = 1,
+    config: Annotated[
+        bool, typer.Option("--config", help="Only show the settings of environment and files, and where they are from.")
+    ] = False,
 ) -> Outcome:
     """Describe this machine and test every kernel family on it."""
     from atcpy.verify.selftest import run_cases, untested_families
 
+    if config:
+        return _show_settings()
     if ranks > 1:
         return _measure(run, ranks)
 
@@ -68,6 +74,38 @@ def doctor(
     # A kernel that computes wrong is a bug of ours, whatever the machine.
     what = f"the self-test of {failed[0].ops} fails: {failed[0].problem}"
     return Outcome(result, lines, InternalError(what))
+
+
+def _show_settings() -> Outcome:
+    """Each setting with its source; of those for the same option the first is in effect."""
+    settings = list(settings_in_effect())
+    named = {setting.option for setting in settings if not setting.command}
+    settings += [Setting("", name, _default(name), "default") for name in VARIABLES if name not in named]
+    seen: set[tuple[str, str]] = set()
+    records = []
+    for setting in settings:
+        key = (setting.command, setting.option)
+        records.append({**setting._asdict(), "overridden": key in seen or ("", setting.option) in seen})
+        seen.add(key)
+    rows = [
+        (f"[{r['command']}] {r['option']}" if r["command"] else r["option"], _shown(r["value"]), _source(r))
+        for r in records
+    ]
+    return Outcome({"settings": records}, table(("setting", "value", "from"), rows))
+
+
+def _default(option: str) -> object:
+    if option == "threads":
+        return default_threads()
+    return OPTIONS[option].default if option in OPTIONS else DEFAULTS[option]
+
+
+def _shown(value: object) -> str:
+    return "none" if value is None else ",".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _source(record: dict[str, Any]) -> str:
+    return f"{record['source']}{' (overridden)' if record['overridden'] else ''}"
 
 
 def _measure(run: Invocation, ranks: int) -> Outcome:

@@ -10,7 +10,7 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
@@ -165,6 +165,9 @@ _COMMON: dict[str, Any] = {
     "debug": Annotated[bool, typer.Option("--debug", help="Tracebacks; verify the graph after each pass.")],
     "werror": Annotated[bool, typer.Option("--werror", help="Warnings are errors.")],
     "color": Annotated[str, typer.Option("--color", metavar="WHEN", help="auto, always or never.")],
+    "config": Annotated[
+        str | None, typer.Option("--config", metavar="F", help="Take settings from this file, as of atcpy.toml.")
+    ],
     "threads": Annotated[str | None, typer.Option("--threads", metavar="N", help="Threads; default: physical cores.")],
     "memory_limit": Annotated[str | None, typer.Option("--memory_limit", metavar="SIZE", help="Most memory, as 8G.")],
     "timeout": Annotated[str | None, typer.Option("--timeout", metavar="S", help="Most seconds to work.")],
@@ -172,14 +175,17 @@ _COMMON: dict[str, Any] = {
         bool, typer.Option("--allow_hardlinks", help="Take external data with several names.")
     ],
 }  # fmt: skip
-_DEFAULTS: dict[str, Any] = {"color": "auto", "verbose": 0, "threads": None, "memory_limit": None, "timeout": None}
+DEFAULTS: dict[str, Any] = {
+    "color": "auto", "verbose": 0, "config": None, "threads": None, "memory_limit": None, "timeout": None,
+}  # fmt: skip
 _COMMON_PANEL = ("threads", "memory_limit", "timeout", "allow_hardlinks")
 
 
-def _common_parameters() -> list[inspect.Parameter]:
+def _common_parameters(but: Container[str]) -> list[inspect.Parameter]:
     return [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=_DEFAULTS.get(name, False), annotation=kind)
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=DEFAULTS.get(name, False), annotation=kind)
         for name, kind in _COMMON.items()
+        if name not in but
     ]
 
 
@@ -211,15 +217,16 @@ def add_command(app: typer.Typer, function: Callable[..., Outcome], table: Seque
     parameters = list(inspect.signature(function).parameters.values())[1:]
     own = [p.replace(kind=p.KEYWORD_ONLY) for p in parameters if p.kind is not p.VAR_KEYWORD]
     name = function.__name__.removesuffix("_")
+    own_names = {p.name for p in own}
     files = file_parameters({p.name: p.annotation for p in own})
 
     def invoke(**values: Any) -> None:
-        shared = {key: values.pop(key) for key in _COMMON}
+        shared = {key: values.pop(key) for key in _COMMON if key not in own_names}
         code = _run(name, shared, function, values, files)
         if code:
             raise typer.Exit(code)
 
-    shown = [*own, *map(_table_parameter, (OPTIONS[option] for option in table)), *_common_parameters()]
+    shown = [*own, *map(_table_parameter, (OPTIONS[option] for option in table)), *_common_parameters(own_names)]
     invoke.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
     app.command(name, help=function.__doc__)(invoke)
 
