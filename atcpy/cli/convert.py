@@ -84,10 +84,11 @@ def convert(
     report = pipeline.convert(Path(model), written, parsed, Watcher(run, parsed.dump))
     seconds = time.perf_counter() - started
     statistics.compiled(report)
-    verdict = None
+    verdict, warnings = None, list(report.warnings)
     if verify:
         custom = custom_ops.load(options["custom_ops"])
         verdict = compare_with_model(run, written, Path(model), input_data, oracle, custom)
+        warnings += verdict.warnings
     if verdict is not None and verdict.passed:
         atomic.move(written, target)
         report = replace(report, output=str(target))
@@ -100,7 +101,7 @@ def convert(
         lines += verdict_lines(verdict)
     if verdict is None or verdict.passed:
         statistics.at_end(report)
-    return Outcome(result, lines, None if verdict is None else verdict.error, warnings=report.warnings)
+    return Outcome(result, lines, None if verdict is None else verdict.error, warnings=warnings)
 
 
 def chosen_model(argument: str | None, option: str | None) -> str:

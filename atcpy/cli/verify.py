@@ -57,7 +57,7 @@ def verify(
     )  # fmt: skip
     if not report.same_source:
         run.say(f"note: {report.against} is not the file that {package} was made from", level=0)
-    return Outcome(report, verdict_lines(report), report.error)
+    return Outcome(report, verdict_lines(report), report.error, report.warnings)
 
 
 def compare_with_model(

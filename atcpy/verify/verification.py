@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -10,7 +11,7 @@ import numpy as np
 
 from atcpy import InferenceSession
 from atcpy.aipp.config import AIPP
-from atcpy.errors import AtcError, Unsupported, UsageError, Where, group, raise_os_error
+from atcpy.errors import AtcError, AtcWarning, Unsupported, UsageError, Where, group, raise_os_error
 from atcpy.files import open_file
 from atcpy.ir import DType, Source
 from atcpy.ir.decisions import Precision
@@ -21,8 +22,9 @@ from atcpy.parsers.onnx import read_model
 from atcpy.stages.parse import names_tensorflow
 from atcpy.verify.compare import OutputReport, Tolerance, compare_all, paired
 from atcpy.verify.float64 import evaluate_in_float64, recheck
-from atcpy.verify.inputs import Feeds, Fill, integer_bounds, make_feeds, session_ports
+from atcpy.verify.inputs import Feeds, Fill, Port, integer_bounds, make_feeds, session_ports
 from atcpy.verify.iterated import iterated, require_loop
+from atcpy.verify.labels import Classes, label_outputs, other_feeds
 from atcpy.verify.oracle import FindOracle, Oracle, OracleRequest, behind_random, find_oracle, missing_inputs
 from atcpy.verify.quantization import quantization_steps
 from atcpy.verify.sizes import TRIALS, describe, is_open, trials, with_sizes
@@ -39,6 +41,15 @@ class VerifyReport:
     same_source: bool
     outputs: tuple[OutputReport, ...]
     shapes: tuple[str, ...] = ()  # at which a package of open dims was run
+    of_one_class: tuple[str, ...] = ()  # outputs of which no random input reached a second class
+
+    @property
+    def warnings(self) -> list[AtcWarning]:
+        """What the comparison does not say."""
+        return [
+            AtcWarning("W0043", f'output "{name}" is of one class for all inputs: no other was compared')
+            for name in self.of_one_class
+        ]
 
     @property
     def error(self) -> AtcError | None:
@@ -92,17 +103,18 @@ def verify(
     trial_reports: list[tuple[OutputReport, ...]] = []
     tried_sizes: list[str] = []
     refused: AtcError | None = None
-    for sized in trials(ports):
-        fed = {**chosen_feeds, **make_feeds(sized, fill, case.bounds)}
+    classes = Classes(case.labels)
+
+    def run_both(sized: Sequence[Port], inputs: Feeds) -> None:
+        """Compare the outputs for these inputs. Raises AtcError if the oracle cannot run them."""
+        fed = {**chosen_feeds, **inputs}
         step(f"running the oracle {describe(sized)}")
-        try:
-            in_model = _in_model(fed, precision)
-            expected = case.oracle.run(in_model, names)
-        except AtcError as error:
-            refused = error
-            continue
+        in_model = _in_model(fed, precision)
+        expected = case.oracle.run(in_model, names)
         step("running the package")
         actual = session.run(names, fed)
+        for name, array in zip(names, expected, strict=True):
+            classes.note(name, array)
         pairs = [
             (name, a, e.astype(a.dtype) if name in precision.cast_outputs else e)
             for name, a, e in paired(names, actual, expected)
@@ -112,8 +124,21 @@ def verify(
             exact = case.oracle.exact or partial(evaluate_in_float64, path, custom=case.custom)
             outputs = recheck(outputs, pairs, partial(exact, in_model), partial(case.oracle.run_optimised, in_model))
         trial_reports.append(outputs)
+
+    for sized in trials(ports):
+        try:
+            run_both(sized, make_feeds(sized, fill, case.bounds))
+        except AtcError as error:
+            refused = error
+            continue
         tried_sizes.append(describe(sized))
-        if len(trial_reports) == TRIALS and not any(port.gears for port in ports):
+        if ports and fill.kind == "random":
+            for inputs in other_feeds(sized, fill, case.bounds):
+                if not classes.of_one:
+                    break
+                with suppress(AtcError):
+                    run_both(sized, inputs)
+        if len(tried_sizes) == TRIALS and not any(port.gears for port in ports):
             break
     if not trial_reports and refused is not None:
         if is_open_port := next(filter(is_open, ports), None):
@@ -129,8 +154,9 @@ def verify(
         else fill.kind
     )
     passed = all(output.passed for reports in trial_reports for output in reports)
+    one_class = classes.of_one if ports and fill.kind == "random" else ()
     shown = tuple(tried_sizes) if any(map(is_open, ports)) else ()
-    return VerifyReport(passed, case.oracle.name, str(path), how, case.sha256 == recorded, worst, shown)
+    return VerifyReport(passed, case.oracle.name, str(path), how, case.sha256 == recorded, worst, shown, one_class)
 
 
 def _in_model(fed: Feeds, precision: Precision) -> Feeds:
@@ -151,6 +177,7 @@ class _Case:
     random: frozenset[str] = frozenset()
     steps: Mapping[str, float] = field(default_factory=dict)
     custom: CustomOps = CustomOps()  # noqa: RUF009
+    labels: frozenset[str] = frozenset()
 
 
 def _refuse_aipp(session: InferenceSession) -> None:
@@ -186,6 +213,7 @@ def _onnx_case(
         behind_random(file.model, custom),
         quantization_steps(file.model),
         custom,
+        label_outputs(file.model),
     )
 
 
