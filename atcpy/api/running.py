@@ -19,7 +19,7 @@ class LoggedProgress(Progress):
     def __init__(self) -> None:
         super().__init__(verbosity=0, quiet=True)
 
-    def step(self, text: str) -> None:
+    def step(self, text: str, *, shown: str = "") -> None:
         """Log what begins."""
         LOGGER.info("%s", text)
 

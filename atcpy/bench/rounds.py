@@ -58,8 +58,11 @@ def measure(
     warmup: int,
     clock: Callable[[], float] = time.perf_counter,
     check: Callable[[], None] = lambda: None,
+    show: Callable[[float], object] = lambda share: None,
 ) -> Measured:
-    """Time the sides in rounds until each has had `min_seconds` and at least MIN_ROUNDS rounds."""
+    """Time the sides in rounds until each has had `min_seconds` and at least MIN_ROUNDS rounds. `show` is called with
+    the share of that which is done.
+    """
     first = [_time(side, feeds, clock) for side in sides]
     typical = [min(_time(side, feeds, clock) for _ in range(max(1, warmup))) for side in sides]
     counts = [max(1, round(ROUND_SECONDS / max(seconds, 1e-9))) for seconds in typical]
@@ -71,6 +74,7 @@ def measure(
             side.run(feeds)
             side_rounds.append([_time(side, feeds, clock) for _ in range(count)])
             spent += sum(side_rounds[-1])
+        show(min(spent / max(min_seconds * len(sides), 1e-9), len(rounds[-1]) / MIN_ROUNDS, 1.0))
     times = tuple(_summary(side, side_rounds, f) for side, side_rounds, f in zip(sides, rounds, first, strict=True))
     ratio = compare_rounds(rounds[0], rounds[1]) if len(sides) > 1 else None
     return Measured(times, ratio, sum(len(round_) for side_rounds in rounds for round_ in side_rounds))

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,7 +17,7 @@ from atcpy.cli.standard_streams import File
 from atcpy.errors import UsageError, VerifyFailed, Where
 from atcpy.options import read_float, read_int
 from atcpy.report.columns import table
-from atcpy.report.units import duration, size
+from atcpy.report.units import count_of, duration, size
 
 if TYPE_CHECKING:
     from atcpy.bench.layers import LayerTime
@@ -109,9 +110,11 @@ def time_package(
     if feeds is None:
         feeds = _random_feeds(package, model, shapes, require_signature)
     for threads in thread_counts:
-        run.progress.step(f"timing with {threads} thread{'' if threads == 1 else 's'}")
+        timing = f"timing with {count_of(threads, 'thread')}"
+        run.progress.step(timing)
         sides = _sides(package, vs, model, threads, require_signature)
-        measured = measure(sides, feeds, min_seconds=seconds, warmup=warmup)
+        show = partial(_show_share, run, timing)
+        measured = measure(sides, feeds, min_seconds=seconds, warmup=warmup, show=show)
         timed, roofline = [], None
         if layers:
             session = InferenceSession(package, threads=threads, require_signature=require_signature)
@@ -125,6 +128,10 @@ def time_package(
         if cache is not None:
             lines.append(f"graphs compiled for shapes {cache.misses}, found compiled {cache.hits}")
         yield TimedPackage(_record(measured, timed, threads) | {"shape_cache": counts_of}, lines)
+
+
+def _show_share(run: Invocation, timing: str, share: float) -> None:
+    run.progress.show(f"{timing}  {share:.0%}")
 
 
 def _thread_counts(run: Invocation) -> list[int]:

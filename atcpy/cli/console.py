@@ -121,16 +121,22 @@ class Progress:
         self._lock = threading.Lock()
         self._timer: threading.Timer | None = None
 
-    def step(self, text: str) -> None:
-        """Says what begins."""
-        text = escape(text)
+    def step(self, text: str, *, shown: str = "") -> None:
+        """Say what begins; `shown` is what the terminal has in its place."""
         if self._verbosity:
             write_lines([text], sys.stderr)
+        self.show(shown or text)
+
+    def show(self, text: str) -> None:
+        """Show on the terminal only what is being done."""
+        if not self._on_terminal:
+            return
+        text = escape(text)
         with self._lock:
             self._text = text
             if self._status is not None:
                 self._status.update(text)
-            elif self._on_terminal and self._timer is None:
+            elif self._timer is None:
                 self._timer = threading.Timer(PATIENCE_SECONDS, self._show)
                 self._timer.daemon = True
                 self._timer.start()

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from atcpy.cli.invocation import Invocation
 from atcpy.ir import Graph
+from atcpy.ir.decisions import Moment
 from atcpy.options import DumpOptions, Stage
 from atcpy.report.graph_dump import Dumper
 from atcpy.report.units import duration
@@ -15,10 +16,19 @@ class Watcher(Dumper):
     def __init__(self, run: Invocation, options: DumpOptions) -> None:
         super().__init__(options)
         self._run = run
+        self._stage = ""
 
     def stage(self, stage: Stage) -> None:
         """Report that a stage begins."""
-        self._run.progress.step(stage.value)
+        stages = list(Stage)
+        self._stage = f"{stage.value}  {stages.index(stage) + 1} of {len(stages)}"
+        self._run.progress.step(stage.value, shown=self._stage)
+
+    def passing(self, name: str, graph: Graph, moment: Moment) -> None:
+        """Show which pass runs, and write the dump."""
+        if moment is Moment.BEFORE:
+            self._run.progress.show(f"{self._stage}  {name}")
+        super().passing(name, graph, moment)
 
     def stage_done(self, stage: Stage, seconds: float, graphs: Sequence[Graph]) -> None:
         """Report the time of a stage, and write the dump."""

@@ -44,6 +44,17 @@ def test_each_side_gets_its_time() -> None:
     assert all(side.runs * 0.01 >= 2.9 for side in measured.sides)
 
 
+def test_the_share_that_is_done_grows_to_all() -> None:
+    clock, shares = Clock(), list[float]()
+    sides = [clock.side("a", 0.05), clock.side("b", 0.05)]
+    measure(sides, {}, min_seconds=2, warmup=1, clock=clock, show=shares.append)
+    assert shares == sorted(shares)
+    assert (shares[0], shares[-1]) == (pytest.approx(0.05), 1.0)
+    shares.clear()
+    measure(sides, {}, min_seconds=0, warmup=1, clock=clock, show=shares.append)
+    assert shares == [pytest.approx((n + 1) / MIN_ROUNDS) for n in range(MIN_ROUNDS)]
+
+
 def test_one_side_has_no_ratio() -> None:
     clock = Clock()
     assert measure([clock.side("a", 0.01)], {}, min_seconds=0, warmup=1, clock=clock).ratio is None

@@ -11,7 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atcpy.cli.console import terminal_width, wrap, write_result
+from atcpy.cli.console import Progress, terminal_width, wrap, write_result
+from atcpy.cli.invocation import Invocation
+from atcpy.cli.watcher import Watcher
+from atcpy.options import convert_options
+from atcpy.stages import pipeline
 
 from .conftest import Invoke
 
@@ -74,6 +78,21 @@ def test_the_width_is_that_of_the_terminal(monkeypatch: pytest.MonkeyPatch) -> N
     with open(follower, "w") as stream, open(leader, "rb"):
         fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 57, 0, 0))
         assert terminal_width(stream) == 57
+
+
+def test_a_conversion_shows_its_share_and_the_pass(model: Path, tmp_path: Path) -> None:
+    shown: list[str] = []
+
+    class Recorder(Progress):
+        def show(self, text: str) -> None:
+            shown.append(text)
+
+    run = Invocation("convert", progress=Recorder(verbosity=0, quiet=True))
+    pipeline.convert(model, tmp_path / "m.om", convert_options({}), Watcher(run, convert_options({}).dump))
+    assert [text for text in shown if text.count("  ") == 1] == [
+        "parse  1 of 5", "prepare  2 of 5", "split  3 of 5", "optimize  4 of 5", "compile  5 of 5",
+    ]  # fmt: skip
+    assert "prepare  2 of 5  ConstantFoldingPass" in shown
 
 
 @pytest.mark.parametrize(
