@@ -6,6 +6,7 @@ import platform
 import sys
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -15,6 +16,7 @@ from atcpy.cli.bench import cpu_model
 from atcpy.cli.config import VARIABLES, Setting, settings_in_effect
 from atcpy.cli.invocation import DEFAULTS, Invocation
 from atcpy.cli.outcome import Outcome
+from atcpy.cli.standard_streams import File
 from atcpy.errors import InternalError, ResourceLimit
 from atcpy.options import MIB, OPTIONS, default_memory_bytes, default_threads
 from atcpy.report.columns import table
@@ -41,8 +43,14 @@ def doctor(
     config: Annotated[
         bool, typer.Option("--config", help="Only show the settings of environment and files, and where they are from.")
     ] = False,
+    bundle: Annotated[
+        str | None,
+        typer.Option("--bundle", metavar="F.zip", help="Write what a bug report needs of this machine, too."),
+        File.WRITTEN,
+    ] = None,
 ) -> Outcome:
     """Describe this machine and test every kernel family on it."""
+    from atcpy.verify import selftest
     from atcpy.verify.selftest import run_cases, untested_families
 
     if config:
@@ -52,8 +60,8 @@ def doctor(
 
     reports = []
     for report in run_cases():
-        run.progress.step(f"testing {report.ops}")
         reports.append(report)
+        run.progress.step(f"testing {report.ops}  {len(reports)} of {len(selftest.CASES) + 1}")
     untested = untested_families(reports)
     failed = [report for report in reports if report.problem]
     result = {
@@ -69,11 +77,34 @@ def doctor(
         "selftest": {"cases": len(reports), "failed": [_record(r) for r in failed], "untested": untested},
     }
     lines = list(_lines(result, reports))
+    if bundle is not None:
+        _write_bundle(Path(bundle), result, lines)
+        lines.append(f"{bundle}: attach it to a report, with the command and its output with --debug")
     if not failed:
         return Outcome(result, lines)
     # A kernel that computes wrong is a bug of ours, whatever the machine.
     what = f"the self-test of {failed[0].ops} fails: {failed[0].problem}"
     return Outcome(result, lines, InternalError(what))
+
+
+def _write_bundle(path: Path, result: dict[str, Any], lines: list[str]) -> None:
+    """Write the findings as text and as JSON, and the settings in effect, into one file."""
+    import io
+    import zipfile
+
+    from atcpy.om.atomic import atomic_write
+    from atcpy.report.record import dumps
+
+    files = {
+        "doctor.txt": "".join(f"{line}\n" for line in lines),
+        "doctor.json": dumps(result),
+        "settings.json": dumps([setting._asdict() for setting in settings_in_effect()]),
+    }
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, text in files.items():
+            archive.writestr(zipfile.ZipInfo(name), text)  # without the time, as all that is written
+    atomic_write(path, [buffer.getbuffer()])
 
 
 def _show_settings() -> Outcome:

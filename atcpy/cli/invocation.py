@@ -120,7 +120,7 @@ def render_internal(error: InternalError) -> str:
     return (
         f"error[{error.code}] {error}\n"
         f"  this is a bug of atcpy {__version__}, not of your model\n"
-        f"  help: please report it with the command, its output with --debug, and `atcpy doctor --json`"
+        f"  help: please report it with the command, its output with --debug, and `atcpy doctor --bundle F.zip`"
     )
 
 

@@ -200,7 +200,12 @@ _TABLE: tuple[tuple[str, tuple[int, ...], str, str], ...] = (
     ),
     ("W0060", (0, 2), "a private key can be read by others than its owner", "chmod 600 KEY"),
     # Us
-    ("X0001", (1,), "an internal error: a bug of atcpy", "report it with the command and `atcpy doctor --json`"),
+    (
+        "X0001",
+        (1,),
+        "an internal error: a bug of atcpy",
+        "report it with the command and `atcpy doctor --bundle F.zip`",
+    ),
 )
 
 CODES: dict[str, CodeRow] = {row[0]: CodeRow(*row) for row in _TABLE}

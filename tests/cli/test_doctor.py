@@ -1,3 +1,7 @@
+import json
+import zipfile
+from pathlib import Path
+
 import pytest
 
 from atcpy.verify import selftest
@@ -20,6 +24,21 @@ def test_a_healthy_machine(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> N
     assert result["selftest"]["failed"] == []
     assert result["cpu"]["threads"] == 1
     assert result["packages"]["onnx"]
+
+
+def test_a_bundle_has_the_findings_and_the_settings(
+    invoke: Invoke, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(selftest, "CASES", SMALL)
+    monkeypatch.setenv("ATCPY_TIMEOUT", "77")
+    ran = invoke("doctor", "--bundle", tmp_path / "new" / "b.zip")
+    assert (ran.code, "b.zip: attach it" in ran.out) == (0, True)
+    with zipfile.ZipFile(tmp_path / "new" / "b.zip") as archive:
+        contents = {name: archive.read(name).decode() for name in archive.namelist()}
+    assert set(contents) == {"doctor.txt", "doctor.json", "settings.json"}
+    assert contents["doctor.txt"].startswith("atcpy 0.1.0   Python 3.")
+    assert json.loads(contents["doctor.json"])["selftest"]["cases"] == 2
+    assert json.loads(contents["settings.json"])[0]["source"] == "ATCPY_TIMEOUT"
 
 
 def test_a_kernel_that_computes_wrong_is_named(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
