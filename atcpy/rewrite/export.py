@@ -47,7 +47,8 @@ class Constant:
 class RewrittenModel:
     """A model without the constants of its main graph, and those constants. `ops` counts the nodes of the model and its
     bodies by op, without Constant. `raised` names the node that needs a newer opset than the model's, and why;
-    `raised_by` are the passes that created such nodes.
+    `raised_by` are the passes that created such nodes. `sources` are the nodes of the source model that each node
+    of the main graph stands for, by its name.
     """
 
     model: onnx.ModelProto
@@ -55,6 +56,7 @@ class RewrittenModel:
     ops: Counter[str] = field(default_factory=Counter)
     raised: str = ""
     raised_by: set[str] = field(default_factory=set)
+    sources: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def export_rewritten(graph: Graph, source: SourceModel, *, retyped: bool = False) -> RewrittenModel:
@@ -241,6 +243,8 @@ class _Exporter:
                 target = proto.node.add()
                 bodies.extend(self._add_node(node, target, None if is_main else proto))
                 self._result.ops[target.op_type] += 1
+                if is_main:
+                    self._result.sources[target.name] = node.sources
         if is_main:
             self._add_value_infos(proto)
         return bodies

@@ -114,6 +114,12 @@ def _check_names(options: RewriteOptions) -> None:
 # Rewriting, and what is done when it fails
 
 
+def rewrite_file(file: ModelFile, options: RewriteOptions) -> RewrittenModel:
+    """The optimised form of a model that was read, neither checked nor written."""
+    parsed, source = read_source(file, options)
+    return _rewrite_best(file, parsed, source, options)[0]
+
+
 def _rewrite_best(
     file: ModelFile, parsed: ParsedModel, source: SourceModel, options: RewriteOptions
 ) -> tuple[RewrittenModel, tuple[PassCount, ...], list[AtcWarning]]:
