@@ -18,7 +18,19 @@ if TYPE_CHECKING:
     from typing import Any
 
     from atcpy import backend, errors, ge
-    from atcpy.api.commands import bench, check, convert, diff, explain, freeze, inspect, optimize, passes, verify
+    from atcpy.api.commands import (
+        bench,
+        check,
+        convert,
+        diff,
+        explain,
+        freeze,
+        inspect,
+        optimize,
+        passes,
+        quantize,
+        verify,
+    )
     from atcpy.ir.specialization import Specialize
     from atcpy.ops.custom import OpContext, TensorType, register_operator
     from atcpy.runtime import InferenceSession
@@ -52,6 +64,7 @@ __all__ = [
     "inspect",
     "optimize",
     "passes",
+    "quantize",
     "register_operator",
     "verify",
 ]
@@ -80,7 +93,7 @@ _LAZY = {
 
 # Folders that have the name of a command: the module is what `atcpy.verify(…)` calls.
 _COMMAND_FOLDERS = frozenset({"bench", "passes", "verify"})
-_COMMANDS = frozenset({"check", "convert", "diff", "explain", "freeze", "inspect", "optimize"})
+_COMMANDS = frozenset({"check", "convert", "diff", "explain", "freeze", "inspect", "optimize", "quantize"})
 _LAZY |= {name: ("atcpy.api.commands", name) for name in _COMMANDS}
 _LAZY |= {name: (f"atcpy.{name}", "") for name in _COMMAND_FOLDERS}
 

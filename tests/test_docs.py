@@ -86,6 +86,7 @@ def test_a_block_that_names_a_file_quotes_it() -> None:
                 "precision.md",
                 "profiling.md",
                 "python.md",
+                "quantize.md",
                 "runtime.md",
                 "scale-out.md",
                 "tensorflow.md",

@@ -21,6 +21,7 @@ LAYERS = [
     {"parsers", "exporters", "passes", "om"},
     {"stages", "rewrite", "runtime"},
     {"verify", "report", "bench", "debug"},
+    {"quantization"},
     {"cli", "backend", "ge", "jit"},
     {"api"},
 ]

@@ -142,3 +142,17 @@ class OptimizeArguments(CommonArguments, total=False):
     keep: Names
     verify: bool | str
     check: int | str
+
+
+class QuantizeArguments(TypedDict, total=False):
+    """Options of `atcpy.quantize`."""
+
+    threads: int | str
+    allow_hardlinks: bool | str
+    method: str
+    per_channel: bool | str
+    activation_type: str
+    weight_type: str
+    exclude: Names
+    suggest: str
+    max_samples: int | str

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from atcpy.api.models import ModelSource
     from atcpy.om.signature import PublicKeys
     from atcpy.ops.custom import CustomOps
+    from atcpy.quantization.report import QuantizeReport
     from atcpy.rewrite.report import OptimizeReport
     from atcpy.stages.freeze import FreezeReport
     from atcpy.stages.report import ConvertReport
@@ -90,6 +91,40 @@ def optimize(
         report = optimize_model(source, Path(output), rewrite_options({**options}), check_rewritten)
     log_warnings(report.warnings)
     return report
+
+
+def quantize(
+    model: ModelSource,
+    output: str | os.PathLike[str],
+    *,
+    calibrate: str | os.PathLike[str] | Iterable[Mapping[str, Any]],
+    mean: str | None = None,
+    std: str | None = None,
+    layout: str = "NCHW",
+    **options: Unpack[arguments.QuantizeArguments],
+) -> QuantizeReport:
+    """Write `model` to `output` in 8-bit integers. `calibrate` is a folder or a file of samples, or the inputs of each
+    sample by name; `mean`, `std` and `layout` are of pictures.
+
+    The options are those of `atcpy quantize`:
+
+        atcpy.quantize("m.onnx", "q.onnx", calibrate="samples", exclude=["OpType::Add"])
+        atcpy.quantize("m.onnx", "q.onnx", calibrate=[{"x": array} for array in arrays], suggest="snr=30")
+    """
+    from functools import partial
+
+    from atcpy.cli.samples import PictureSettings, read_samples
+    from atcpy.quantization.options import quantize_options
+    from atcpy.quantization.quantize import quantize_model
+    from atcpy.quantization.samples import samples_of
+
+    if isinstance(calibrate, str | os.PathLike):
+        read = partial(read_samples, os.fspath(calibrate), PictureSettings(mean, std, layout))
+    else:
+        read = partial(samples_of, [dict(feeds) for feeds in calibrate])
+    run = LoggedInvocation("quantize", {})
+    with model_file(model) as path:
+        return quantize_model(path, Path(output), read, quantize_options({**options}), run.progress.step)
 
 
 def freeze(

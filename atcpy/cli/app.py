@@ -11,7 +11,21 @@ import typer
 import typer.main
 
 from atcpy import __version__
-from atcpy.cli import bench, check, convert, diff, doctor, explain, freeze, inspect, optimize, passes, run, verify
+from atcpy.cli import (
+    bench,
+    check,
+    convert,
+    diff,
+    doctor,
+    explain,
+    freeze,
+    inspect,
+    optimize,
+    passes,
+    quantize,
+    run,
+    verify,
+)
 from atcpy.cli.config import Setting, default_map, in_effect, read_settings
 from atcpy.cli.invocation import BROKEN_PIPE, Invocation, add_command, envelope, fail, print_json, usage_error
 from atcpy.cli.signals import announce_interrupt, handle_signals, restore_signals
@@ -61,6 +75,7 @@ for function, table in (
     (bench.bench, ("custom_ops",)),
     (optimize.optimize, optimize.TABLE),
     (freeze.freeze, freeze.TABLE),
+    (quantize.quantize, ()),
     (passes.passes, passes.TABLE),
     (explain.explain, explain.TABLE),
     (diff.diff, ("custom_ops",)),

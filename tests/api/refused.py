@@ -11,6 +11,8 @@ atcpy.optimize("m.onnx", "n.onnx", soc="Ascend910")  # refused: call-arg
 atcpy.check("m.onnx", sharp=True)  # refused: call-arg
 atcpy.check(7)  # refused: arg-type
 atcpy.freeze("m", "m.pb", soc="Ascend910")  # refused: call-arg
+atcpy.quantize("m.onnx", "q.onnx", calibrate="samples", bits=4)  # refused: call-arg
+atcpy.quantize("m.onnx", "q.onnx")  # refused: call-arg
 atcpy.inspect("m.om", "task")  # refused: call-overload
 atcpy.verify("m.om", tolerance=1)  # refused: call-arg
 atcpy.bench("m.om", rounds=3)  # refused: call-arg

@@ -71,6 +71,20 @@ COMMON = {*_COMMON_PANEL, "debug"}
         (arguments.CheckArguments, {*check.TABLE, *COMMON}),
         (arguments.ExplainArguments, {*explain.TABLE, *COMMON}),
         (arguments.FreezeArguments, {*freeze.TABLE}),
+        (
+            arguments.QuantizeArguments,
+            {
+                "threads",
+                "allow_hardlinks",
+                "method",
+                "per_channel",
+                "activation_type",
+                "weight_type",
+                "exclude",
+                "suggest",
+                "max_samples",
+            },
+        ),
         (arguments.OptimizeArguments, {*optimize.TABLE, *COMMON, "level", "passes", "skip", "keep", "verify", "check"}),
     ],
 )

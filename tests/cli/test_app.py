@@ -13,7 +13,7 @@ from tests.sanitizers import limits_memory
 from .conftest import REPO, Invoke, environment, finish, spawn
 
 COMMANDS = [
-    "convert", "check", "inspect", "run", "verify", "bench", "optimize", "freeze",
+    "convert", "check", "inspect", "run", "verify", "bench", "optimize", "freeze", "quantize",
     "passes", "explain", "diff", "doctor",
 ]  # fmt: skip
 

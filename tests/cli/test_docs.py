@@ -24,7 +24,18 @@ from .conftest import REPO, environment
 PAGE = REPO / "docs" / "cli.md"
 PAGES = tuple(
     REPO / "docs" / f"{name}.md"
-    for name in ("cli", "atc", "finding-causes", "memory", "optimize", "profiling", "sandbox", "signing", "tensorflow")
+    for name in (
+        "cli",
+        "atc",
+        "finding-causes",
+        "memory",
+        "optimize",
+        "profiling",
+        "quantize",
+        "sandbox",
+        "signing",
+        "tensorflow",
+    )
 )
 ANY = "…"
 

@@ -19,6 +19,8 @@ COMMANDS: dict[str, tuple[tuple[str, ...], int]] = {
     "check": (("check", "{file}"), 3),
     "optimize": (("optimize", "{file}", "-o", "{out}"), 3),
     "freeze": (("freeze", "{file}", "-o", "{out}"), 3),
+    "quantize": (("quantize", "{file}", "-o", "{out}", "--calibrate", "{zipped}"), 3),
+    "quantize --calibrate": (("quantize", "{model}", "-o", "{out}", "--calibrate", "{file}"), 2),
     "inspect a model": (("inspect", "{file}"), 2),
     "explain": (("explain", "{file}", "--pass", "remove_dead"), 2),
     "passes bisect": (("passes", "bisect", "{file}"), 3),
