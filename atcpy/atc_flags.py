@@ -107,7 +107,7 @@ def _refused(name: str, group: FlagGroup, why: str) -> Flag:
 _G, _I, _O, _T = FlagGroup.GENERAL, FlagGroup.INPUT, FlagGroup.OUTPUT, FlagGroup.TARGET
 _F, _M, _P, _D = FlagGroup.FEATURE, FlagGroup.MODEL_TUNING, FlagGroup.OPERATOR_TUNING, FlagGroup.DEBUG
 _LATER = "this release does not have it yet"
-_QUANTIZE = "quantise the model to QDQ first, with ONNX Runtime's tools"
+_QUANTIZE = "quantise the model first: atcpy quantize"
 _CAFFE = "Caffe models are not read: convert the model to ONNX first"
 
 FLAGS: tuple[Flag, ...] = (
