@@ -1,7 +1,6 @@
 """Two graphs side by side as one picture: SVG without scripts, fonts or anything else from elsewhere.
 
-Nodes lie in layers, each below all that it reads, in a layer ordered by the middle of what they read. A box is as wide
-as its text, boxes of a layer lie beside each other: nothing overlaps. Of large graphs only so many nodes are drawn,
+A box is as wide as its text; `layered_layout` says where boxes lie. Of large graphs only so many nodes are drawn,
 those that differ before others, and the picture says how many are left out.
 """
 
@@ -12,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
+from atcpy.report.layered_layout import Position, Spacing, lay_out
 from atcpy.report.svg_text import clean, shortened
 
 MAX_NODES = 120  # of one side
@@ -19,7 +19,6 @@ _MAX_LETTERS = 44  # letters of a line; the whole text is the box's tooltip
 _LETTER, _LINE, _PAD, _GAP, _STEP = 6.7, 15.0, 8.0, 22.0, 34.0
 _HEAD = 64.0
 _LEGEND = 560.0
-_MAX_PASSED_LAYERS, _MAX_DETOUR = 200, 600.0  # layers that an edge avoids, and how far it goes for that
 COLORS = {
     "same": ("#f4f6f8", "#9aa5b1"),
     "changed": ("#fff3c4", "#cb8a00"),
@@ -41,27 +40,14 @@ class Box:
 
 
 @dataclass(frozen=True, slots=True)
-class _PlacedBox:
-    box: Box
-    layer: int
-    x: float
-    y: float
-    width: float
-    height: float
-
-    @property
-    def middle(self) -> float:
-        return self.x + self.width / 2
-
-
-@dataclass(frozen=True, slots=True)
 class _Side:
-    """Boxes and the paths of the edges; all lie between `left` and `right`."""
+    """Boxes with their positions, and the paths of the edges; all lie between `left` and `right`, above `bottom`."""
 
-    boxes: tuple[_PlacedBox, ...]
+    boxes: tuple[tuple[Box, Position], ...]
     paths: tuple[str, ...]
     left: float
     right: float
+    bottom: float
 
 
 def side_by_side(before: Sequence[Box], after: Sequence[Box], titles: tuple[str, str]) -> str:
@@ -73,7 +59,7 @@ def side_by_side(before: Sequence[Box], after: Sequence[Box], titles: tuple[str,
         max(side.right - side.left, (_columns(_shown(title)) + 26) * _LETTER)
         for side, title in zip(sides, titles, strict=True)
     ]
-    height = max((b.y + b.height for side in sides for b in side.boxes), default=0.0)
+    height = max(side.bottom for side in sides)
     total_width, total_height = max(sum(widths) + 4 * _GAP, _LEGEND), _HEAD + height + 2 * _GAP
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{total_width:.0f}" height="{total_height:.0f}" '
@@ -107,62 +93,22 @@ def _chosen(boxes: Sequence[Box]) -> tuple[Mapping[int, Box], int]:
 
 
 def _lay_out(boxes: Mapping[int, Box]) -> _Side:
-    """Positions: a layer is one below the lowest that it reads; layers are centred at 0."""
-    layer: dict[int, int] = {}
-    rows: list[list[int]] = []
-    for number, box in boxes.items():
-        layer[number] = 1 + max((layer[read] for read in box.reads if read in layer), default=-1)
-        if layer[number] == len(rows):
-            rows.append([])
-        rows[layer[number]].append(number)
-    placed: dict[int, _PlacedBox] = {}
-    sizes = {number: _size(box) for number, box in boxes.items()}
-    y = 0.0
-    for depth, row in enumerate(rows):
-        row.sort(key=lambda number: _middle([placed[r].middle for r in boxes[number].reads if r in placed]))
-        x = -(sum(sizes[number][0] for number in row) + _GAP * (len(row) - 1)) / 2
-        for number in row:
-            width, height = sizes[number]
-            placed[number] = _PlacedBox(boxes[number], depth, x, y, width, height)
-            x += width + _GAP
-        y += max(sizes[number][1] for number in row) + _STEP
-    edges = _Edges([(placed[row[0]].x, placed[row[-1]].x + placed[row[-1]].width) for row in rows])
-    paths = tuple(edges.path(placed[read], one) for one in placed.values() for read in one.box.reads if read in placed)
-    return _Side(tuple(placed.values()), paths, edges.left, edges.right)
-
-
-class _Edges:
-    """Draws edges: to the next layer directly, past other layers beside their boxes. `left` and `right` are how far
-    all of them, and all layers, reach.
-    """
-
-    def __init__(self, layers: Sequence[tuple[float, float]]) -> None:
-        self._layers = layers
-        self.left = min((left for left, _ in layers), default=0.0)
-        self.right = max((right for _, right in layers), default=0.0)
-
-    def path(self, source: _PlacedBox, target: _PlacedBox) -> str:
-        x1, y1 = source.middle, source.y + source.height
-        x2, y2 = target.middle, target.y
-        aside = self._aside(source, target)
-        bend = (y2 - y1) / 2 if aside == 0 else _STEP
-        self.left, self.right = min(self.left, x1 + aside), max(self.right, x1 + aside)
-        return f"M{x1:.1f} {y1:.1f}C{x1 + aside:.1f} {y1 + bend:.1f} {x2 + aside:.1f} {y2 - bend:.1f} {x2:.1f} {y2:.1f}"
-
-    def _aside(self, source: _PlacedBox, target: _PlacedBox) -> float:
-        """How far the curve's handles are from its ends, so that it passes what lies between at three quarters."""
-        between = self._layers[source.layer + 1 : min(target.layer, source.layer + 1 + _MAX_PASSED_LAYERS)]
-        if not between:
-            return 0.0
-        middle = (source.middle + target.middle) / 2
-        to_right = (max(right for _, right in between) + _GAP / 2 - middle) / 0.75
-        to_left = (min(left for left, _ in between) - _GAP / 2 - middle) / 0.75
-        nearer = to_right if to_right <= -to_left else to_left
-        return nearer if abs(nearer) <= _MAX_DETOUR else 0.0
-
-
-def _middle(positions: Sequence[float]) -> float:
-    return sum(positions) / len(positions) if positions else 0.0
+    """Positions of boxes, which come in topological order."""
+    index = {number: i for i, number in enumerate(boxes)}
+    reads = [[index[read] for read in box.reads if read in index] for box in boxes.values()]
+    layout = lay_out([_size(box) for box in boxes.values()], reads, Spacing(_GAP, _STEP))
+    left = min((position.x for position in layout.positions), default=0.0)
+    right = max((position.x + position.width for position in layout.positions), default=0.0)
+    bottom = max((position.y + position.height for position in layout.positions), default=0.0)
+    paths = []
+    for edge in layout.edges():
+        source, target = layout.positions[edge.source], layout.positions[edge.target]
+        x1, y1, x2, y2 = source.middle, source.y + source.height, target.middle, target.y
+        bend = _STEP if edge.aside else (y2 - y1) / 2
+        left, right = min(left, x1 + edge.aside), max(right, x1 + edge.aside)
+        handles = f"{x1 + edge.aside:.1f} {y1 + bend:.1f} {x2 + edge.aside:.1f} {y2 - bend:.1f}"
+        paths.append(f"M{x1:.1f} {y1:.1f}C{handles} {x2:.1f} {y2:.1f}")
+    return _Side(tuple(zip(boxes.values(), layout.positions, strict=True)), tuple(paths), left, right, bottom)
 
 
 def _shown(line: str) -> str:
@@ -196,13 +142,12 @@ def _panel(side: _Side, x: float, width: float, title: str, left_out: int) -> It
     yield f'<g transform="translate({start:.1f} {_HEAD:.1f})">'
     for path in side.paths:
         yield f'<path d="{path}" fill="none" stroke="#52606d" marker-end="url(#a)"/>'
-    for placed in side.boxes:
-        yield from _box(placed)
+    for box, position in side.boxes:
+        yield from _box(box, position)
     yield "</g>"
 
 
-def _box(placed: _PlacedBox) -> Iterator[str]:
-    box = placed.box
+def _box(box: Box, placed: Position) -> Iterator[str]:
     fill, stroke = COLORS[box.kind]
     yield (
         f'<g><title>{escape(chr(10).join(map(clean, box.lines)))}</title><rect x="{placed.x:.1f}" y="{placed.y:.1f}" '
