@@ -316,17 +316,23 @@ def diff(
     a: ModelSource,
     b: ModelSource,
     *,
+    weights: bool = False,
+    memory: bool = False,
+    options: bool = False,
     svg: str | os.PathLike[str] | None = None,
     custom_ops: object = (),
     allow_hardlinks: bool = False,
 ) -> DiffResult:
-    """Show which nodes and attributes of two packages or models differ; `svg` names a file that draws both."""
+    """Show which nodes and attributes of two packages or models differ, and if asked which `weights`; of packages the
+    sizes of `memory`, and the `options` that they were made with. `svg` names a file that draws both.
+    """
     from atcpy.cli.diff import diff as run_diff
 
     run = LoggedInvocation("diff", {"allow_hardlinks": allow_hardlinks})
     with any_file(a) as before, any_file(b) as after:
         drawn = None if svg is None else os.fspath(svg)
-        outcome = run_diff(run, str(before), str(after), svg=drawn, custom_ops=custom_ops)
+        asked = {"weights": weights, "memory": memory, "recorded": options}
+        outcome = run_diff(run, str(before), str(after), **asked, svg=drawn, custom_ops=custom_ops)
     return read_record(DiffResult, _mapping(outcome.result), text=text_of(outcome.lines))
 
 

@@ -169,8 +169,13 @@ class ChangedNode:
 
 @dataclass(frozen=True)
 class NodeDifference:
-    """How many nodes are the same, and which are not."""
+    """How many nodes, or inputs, there are before and after, and which are not the same. `counts` has both numbers for
+    each kind of difference: those before add up to `before`, and those after to `after`.
+    """
 
+    before: int
+    after: int
+    counts: Mapping[str, Sequence[int]]
     same: int
     only_a: tuple[str, ...]
     only_b: tuple[str, ...]
@@ -178,11 +183,40 @@ class NodeDifference:
 
 
 @dataclass(frozen=True)
+class ChangedWeight:
+    """A constant that differs, by its names in both graphs; `max_abs` is the largest difference of its elements."""
+
+    a: str | None
+    b: str | None
+    kind: str
+    fields: tuple[str, ...]
+    max_abs: float | None
+
+
+@dataclass(frozen=True)
+class WeightDifference:
+    """How many constants there are, their bytes, how many are of each kind, and which are not the same."""
+
+    before: int
+    after: int
+    bytes_before: int
+    bytes_after: int
+    counts: Mapping[str, int]
+    differing: tuple[ChangedWeight, ...]
+
+
+@dataclass(frozen=True)
 class DiffResult(Result):
-    """What differs between two graphs."""
+    """What differs between two graphs. `weights`, `memory` and `options` are None unless they are asked for; the last
+    two have `before` and `after` by name.
+    """
 
     same: bool
     nodes: NodeDifference
+    inputs: NodeDifference
+    weights: WeightDifference | None
+    memory: Mapping[str, Mapping[str, int | None]] | None
+    options: Mapping[str, Mapping[str, str]] | None
     svg: str | None
 
 

@@ -1,5 +1,6 @@
 """`atcpy diff`: what differs between two packages, two models, or a model and its package."""
 
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,17 +11,23 @@ from atcpy.cli import custom_ops
 from atcpy.cli.invocation import Invocation
 from atcpy.cli.outcome import Outcome
 from atcpy.cli.standard_streams import File
-from atcpy.errors import AtcError, VerifyFailed
+from atcpy.errors import AtcError, UsageError, VerifyFailed, Where
 
 if TYPE_CHECKING:
     from atcpy.debug.diff import Difference
     from atcpy.ir import Graph
+    from atcpy.report.package import PackageView
 
 
 def diff(
     run: Invocation,
     a: Annotated[str, typer.Argument(metavar="A", help="A package, or a model."), File.READ],
     b: Annotated[str, typer.Argument(metavar="B", help="The one to compare it with."), File.READ],
+    weights: Annotated[bool, typer.Option("--weights", help="Compare the values of constants, too.")] = False,
+    memory: Annotated[bool, typer.Option("--memory", help="Of packages: compare sizes in memory, too.")] = False,
+    recorded: Annotated[
+        bool, typer.Option("--options", help="Of packages: compare what they were made with, too.")
+    ] = False,
     svg: Annotated[
         str | None, typer.Option("--svg", metavar="F.svg", help="Draw both graphs side by side, too.")
     ] = None,
@@ -29,25 +36,42 @@ def diff(
 ) -> Outcome:
     """Show which nodes and attributes differ; those of one node of the model are compared."""
     from atcpy.debug.diff import diff_graphs
+    from atcpy.debug.diff_packages import diff_memory, diff_options, entries_record, entry_lines
     from atcpy.debug.diff_text import difference_lines, difference_record
+    from atcpy.debug.diff_weights import diff_weights, weight_lines, weights_record
 
-    before, after = (_graph(run, Path(name), options["custom_ops"]) for name in (a, b))
+    (view, before), (other, after) = (_open(run, Path(name), options["custom_ops"]) for name in (a, b))
     difference = diff_graphs(before, after)
-    lines = list(difference_lines(before, after, difference))
+    same = difference.same
+    record: dict[str, Any] = {"weights": None, "memory": None, "options": None, "svg": svg}
+    lines = list(difference_lines(difference))
+    if weights:
+        found = diff_weights(before, after)
+        same = same and found.same
+        record["weights"] = weights_record(found)
+        lines += ["", *weight_lines(found)]
+    for name, is_requested, compare in (("memory", memory, diff_memory), ("options", recorded, diff_options)):
+        if is_requested:
+            entries = compare(_summary(view, a, name), _summary(other, b, name))
+            same = same and all(entry.same for entry in entries)
+            record[name] = entries_record(entries)
+            lines += ["", *entry_lines(name, entries)]
     if svg is not None:
         _draw(Path(svg), before, after, difference, (Path(a).name, Path(b).name))
         lines.append(f"drawn   {svg}")
-    differs = VerifyFailed("V0001", f"{a} and {b} differ") if exit_code and not difference.same else None
-    return Outcome(difference_record(difference) | {"svg": svg}, lines, differs)
+    differs = VerifyFailed("V0001", f"{a} and {b} differ") if exit_code and not same else None
+    return Outcome(difference_record(difference) | record | {"same": same}, lines, differs)
 
 
-def _graph(run: Invocation, path: Path, modules: list[str] | None) -> "Graph":
+def _open(run: Invocation, path: Path, modules: list[str] | None) -> "tuple[PackageView | None, Graph]":
+    """The package of a path, if it is one, and its graph."""
     from atcpy.cli.inspect import is_package
 
     if is_package(path):
         from atcpy.report.package import PackageView
 
-        return PackageView(path).graph
+        view = PackageView(path)
+        return view, view.graph
     from atcpy.ops.core.infer import KnownValues, infer_node
     from atcpy.options import ParseOptions
     from atcpy.stages.parse import parse
@@ -58,7 +82,16 @@ def _graph(run: Invocation, path: Path, modules: list[str] | None) -> "Graph":
     for node in graph.nodes:
         with suppress(AtcError):  # then its types stay unknown here
             infer_node(node, known)
-    return graph
+    return None, graph
+
+
+def _summary(view: "PackageView | None", path: str, option: str) -> "Mapping[str, Any]":
+    if view is None:
+        what = f"--{option}: {path} is a model, and only a package has that"
+        raise UsageError(
+            "E10057", what, where=Where(option=option), hint=f"atcpy convert {path}, and compare the package"
+        )
+    return view.summary()
 
 
 def _draw(path: Path, before: "Graph", after: "Graph", difference: "Difference", names: tuple[str, str]) -> None:

@@ -9,7 +9,7 @@ Each step is linear in the nodes.
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -52,9 +52,16 @@ class Difference:
         """Is there no difference?"""
         return all(group.kind is Kind.SAME for group in self.groups)
 
-    def count(self, kind: Kind) -> int:
-        """Groups of a kind."""
-        return sum(group.kind is kind for group in self.groups)
+    def counts(self, count: Callable[[Node], bool]) -> dict[Kind, tuple[int, int]]:
+        """How many nodes before, and how many after, are in groups of each kind, of those that `count` is true for."""
+        found: dict[Kind, tuple[int, int]] = {}
+        for kind in Kind:
+            groups = [group for group in self.groups if group.kind is kind]
+            before = sum(count(node) for group in groups for node in group.before)
+            after = sum(count(node) for group in groups for node in group.after)
+            if before or after:
+                found[kind] = (before, after)
+        return found
 
 
 def diff_graphs(before: Graph, after: Graph) -> Difference:
@@ -96,16 +103,22 @@ def _names(node: Node) -> tuple[str, ...]:
     return node.sources or (node.name,)
 
 
+def _named(node: Node) -> Iterator[tuple[str, str]]:
+    """The names of a node, apart from those of inputs and outputs, which may be called as a node is."""
+    kind = node.op_type if node.is_structural else ""
+    yield from ((kind, name) for name in _names(node))
+
+
 def _join_by_provenance(joined: _Joined, old: Sequence[Node], new: Sequence[Node]) -> None:
     """A node that merely came of another, such as a cast beside a Conv, stays with it."""
-    by_name: dict[str, Node] = {}
+    by_name: dict[tuple[str, str], Node] = {}
     for node in old:
-        for name in _names(node):
+        for name in _named(node):
             if name in by_name:
                 joined.join(by_name[name], node)
             by_name.setdefault(name, node)
     for node in new:
-        for name in _names(node):
+        for name in _named(node):
             if name in by_name:
                 joined.join(by_name[name], node)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,10 +11,29 @@ from atcpy.ir import Graph, Node
 
 
 def difference_record(difference: Difference) -> dict[str, Any]:
-    """The members `same` and `nodes` of the result of `diff --json`."""
+    """The members `same`, `nodes` and `inputs` of the result of `diff --json`."""
+    return {
+        "same": difference.same,
+        "nodes": _nodes_record(difference, is_node),
+        "inputs": _nodes_record(difference, is_input),
+    }
+
+
+def is_node(node: Node) -> bool:
+    """Does it compute anything?"""
+    return not node.is_structural
+
+
+def is_input(node: Node) -> bool:
+    """Is it an input of the graph?"""
+    return node.op_type == "Data"
+
+
+def _nodes_record(difference: Difference, counted: Callable[[Node], bool]) -> dict[str, Any]:
+    groups = [group for group in difference.groups if any(map(counted, (*group.before, *group.after)))]
     changed = [
         {"a": old.name, "b": new.name, "kind": group.kind.value, "fields": list(group.fields)}
-        for group in difference.groups
+        for group in groups
         if group.kind in (Kind.CHANGED, Kind.FUSED, Kind.SPLIT)
         for old in group.before
         for new in group.after[:1]
@@ -22,31 +41,42 @@ def difference_record(difference: Difference) -> dict[str, Any]:
     ]
     changed += [
         {"a": group.before[0].name, "b": new.name, "kind": group.kind.value, "fields": list(group.fields)}
-        for group in difference.groups
+        for group in groups
         if len(group.before) == 1 and len(group.after) > 1
         for new in group.after
     ]
-    nodes = {
-        "same": difference.count(Kind.SAME),
-        "only_a": [node.name for group in difference.groups if group.kind is Kind.REMOVED for node in group.before],
-        "only_b": [node.name for group in difference.groups if group.kind is Kind.ADDED for node in group.after],
+    counts = difference.counts(counted)
+    return {
+        "before": sum(before for before, _ in counts.values()),
+        "after": sum(after for _, after in counts.values()),
+        "counts": {kind.value: list(count) for kind, count in counts.items()},
+        "same": counts.get(Kind.SAME, (0, 0))[0],
+        "only_a": [node.name for group in groups if group.kind is Kind.REMOVED for node in group.before],
+        "only_b": [node.name for group in groups if group.kind is Kind.ADDED for node in group.after],
         "changed": changed,
     }
-    return {"same": difference.same, "nodes": nodes}
 
 
-def difference_lines(before: Graph, after: Graph, difference: Difference) -> Iterator[str]:
-    """The counts, then a line for each group that differs."""
-    counts = " · ".join(f"{kind.value} {difference.count(kind)}" for kind in Kind if difference.count(kind))
-    yield f"nodes   {_node_count(before)} → {_node_count(after)}   {counts or 'none'}"
+def difference_lines(difference: Difference) -> Iterator[str]:
+    """The counts, which add up to those of the nodes before and after, then a line for each group that differs."""
+    yield _count_line("nodes", difference.counts(is_node))
+    inputs = difference.counts(is_input)
+    if inputs.keys() - {Kind.SAME}:
+        yield _count_line("inputs", inputs)
     for kind in (Kind.CHANGED, Kind.FUSED, Kind.SPLIT, Kind.REMOVED, Kind.ADDED):
         for group in difference.groups:
             if group.kind is kind:
                 yield f"{kind.value:<8}{_group_text(group)}"
 
 
-def _node_count(graph: Graph) -> int:
-    return sum(not node.is_structural for node in graph.nodes)
+def _count_line(title: str, counts: Mapping[Kind, tuple[int, int]]) -> str:
+    before, after = (sum(count[side] for count in counts.values()) for side in (0, 1))
+    listed = " · ".join(f"{kind.value} {_count(*count)}" for kind, count in counts.items())
+    return f"{title:<8}{before} → {after}   {listed or 'none'}"
+
+
+def _count(before: int, after: int) -> str:
+    return f"{before} → {after}" if before and after and before != after else str(before or after)
 
 
 def _group_text(group: Group) -> str:

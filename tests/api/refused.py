@@ -16,7 +16,7 @@ atcpy.quantize("m.onnx", "q.onnx")  # refused: call-arg
 atcpy.inspect("m.om", "task")  # refused: call-overload
 atcpy.verify("m.om", tolerance=1)  # refused: call-arg
 atcpy.bench("m.om", rounds=3)  # refused: call-arg
-atcpy.diff("a.om", "b.om", weights=True)  # refused: call-arg
+atcpy.diff("a.om", "b.om", sizes=True)  # refused: call-arg
 atcpy.explain("m.om", question="why")  # refused: call-arg
 atcpy.passes(7)  # refused: call-overload
 assert atcpy.verify("m.om").perfect  # refused: attr-defined

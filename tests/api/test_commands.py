@@ -59,8 +59,10 @@ def test_results_are_those_of_the_command_line(capsys: pytest.CaptureFixture[str
     inspected = atcpy.inspect("m.om", "tasks", "io")
     assert to_json(inspected.record) == record(capsys, "inspect", "m.om", "--tasks", "--io")
     assert str(inspected) == printed(capsys, "inspect", "m.om", "--tasks", "--io")
-    difference = atcpy.diff("m.onnx", "m.om")
-    assert to_json(difference) == {**record(capsys, "diff", "m.onnx", "m.om"), "text": difference.text}
+    difference = atcpy.diff("m.onnx", "m.om", weights=True)
+    assert to_json(difference) == {**record(capsys, "diff", "m.onnx", "m.om", "--weights"), "text": difference.text}
+    sizes = atcpy.diff("m.om", "m.om", memory=True, options=True)
+    assert to_json(sizes) == {**record(capsys, "diff", "m.om", "m.om", "--memory", "--options"), "text": sizes.text}
     explained = atcpy.explain("m.om", fusion="Add+Relu")
     assert to_json(explained.records) == record(capsys, "explain", "m.om", "--fusion", "Add+Relu")
     assert to_json(atcpy.explain("E10016").records) == [record(capsys, "explain", "E10016")]
