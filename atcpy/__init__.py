@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         optimize,
         passes,
         quantize,
+        report,
         verify,
     )
     from atcpy.ir.specialization import Specialize
@@ -66,6 +67,7 @@ __all__ = [
     "passes",
     "quantize",
     "register_operator",
+    "report",
     "verify",
 ]
 
@@ -92,7 +94,7 @@ _LAZY = {
 
 
 # Folders that have the name of a command: the module is what `atcpy.verify(…)` calls.
-_COMMAND_FOLDERS = frozenset({"bench", "passes", "verify"})
+_COMMAND_FOLDERS = frozenset({"bench", "passes", "report", "verify"})
 _COMMANDS = frozenset({"check", "convert", "diff", "explain", "freeze", "inspect", "optimize", "quantize"})
 _LAZY |= {name: ("atcpy.api.commands", name) for name in _COMMANDS}
 _LAZY |= {name: (f"atcpy.{name}", "") for name in _COMMAND_FOLDERS}

@@ -87,6 +87,7 @@ def test_a_block_that_names_a_file_quotes_it() -> None:
                 "profiling.md",
                 "python.md",
                 "quantize.md",
+                "report.md",
                 "runtime.md",
                 "scale-out.md",
                 "tensorflow.md",

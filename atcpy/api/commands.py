@@ -17,6 +17,7 @@ from atcpy.api.results import (
     InspectResult,
     NodeResult,
     PassRecord,
+    ReportResult,
     read_record,
 )
 from atcpy.api.running import LoggedInvocation, log_warnings, text_of
@@ -334,6 +335,43 @@ def diff(
         asked = {"weights": weights, "memory": memory, "recorded": options}
         outcome = run_diff(run, str(before), str(after), **asked, svg=drawn, custom_ops=custom_ops)
     return read_record(DiffResult, _mapping(outcome.result), text=text_of(outcome.lines))
+
+
+def report(
+    package: PathOrBytes,
+    output: str | os.PathLike[str] | None = None,
+    *,
+    profile: str | os.PathLike[str] | None = None,
+    bench: str | os.PathLike[str] | None = None,
+    accuracy: str | os.PathLike[str] | None = None,
+    shape: Mapping[str, Sequence[int]] | None = None,
+    gear: int = 0,
+    require_signature: PublicKeys | None = None,
+    custom_ops: object = (),
+) -> ReportResult:
+    """Write what is in a package to `output`, as one page that browsers open without a network; without `output` it is
+    named as the package. `profile` and `bench` name files with times, of `run --profile` and `bench --layers --json`,
+    `accuracy` one with errors, of `verify --layers --json`.
+    """
+    from atcpy.cli.report import report as run_report
+
+    if output is None and isinstance(package, bytes):
+        hint = "atcpy.report(package, 'm.html')"
+        raise UsageError("E10054", "a package in memory has no file name: output is required", hint=hint)
+    files = {"output": output, "profile": profile, "bench": bench, "accuracy": accuracy}
+    names = {name: None if file is None else os.fspath(file) for name, file in files.items()}
+    texts = [f"{name}={','.join(map(str, sizes))}" for name, sizes in (shape or {}).items()]
+    with package_file(package) as path:
+        outcome = run_report(
+            LoggedInvocation("report", {}),
+            str(path),
+            **names,
+            shape=texts,
+            gear=gear,
+            require_signature=require_signature,  # type: ignore[arg-type]
+            custom_ops=custom_ops,
+        )
+    return read_record(ReportResult, _mapping(outcome.result), text=text_of(outcome.lines))
 
 
 def explain(

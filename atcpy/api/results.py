@@ -221,6 +221,16 @@ class DiffResult(Result):
 
 
 @dataclass(frozen=True)
+class ReportResult(Result):
+    """The page that was written, and how many nodes and tasks it shows."""
+
+    output: str
+    bytes: int
+    nodes: int
+    tasks: int
+
+
+@dataclass(frozen=True)
 class Explanation(Result):
     """The answer to a question about an error code, a package or a model; `records` are the objects of `--json`."""
 

@@ -23,6 +23,7 @@ from atcpy.cli import (
     optimize,
     passes,
     quantize,
+    report,
     run,
     verify,
 )
@@ -79,6 +80,7 @@ for function, table in (
     (passes.passes, passes.TABLE),
     (explain.explain, explain.TABLE),
     (diff.diff, ("custom_ops",)),
+    (report.report, ("custom_ops",)),
     (doctor.doctor, ()),
 ):
     add_command(app, function, table)
@@ -124,7 +126,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 # Commands whose models live until the process ends.
-_ONE_MODEL = frozenset({"atc", "convert", "optimize", "freeze", "explain", "diff", "inspect"})
+_ONE_MODEL = frozenset({"atc", "convert", "optimize", "freeze", "explain", "diff", "inspect", "report"})
 
 
 def _collect_no_more() -> None:

@@ -100,7 +100,7 @@ def _package(
 
     view = PackageView(path, gear, read_public_keys(require_signature))
     if "memory" in chosen:
-        view.shapes = _shapes(view.package, shapes, path, is_required=bool(shapes) or svg is not None)
+        view.shapes = shapes_of_plans(view.package, shapes, path, is_required=bool(shapes) or svg is not None)
     error = group(missing) if (missing := missing_custom_ops(view.package)) else None
     if node is not None:
         record = view.find_node(node)
@@ -116,7 +116,7 @@ def _package(
     return Outcome(result | ({} if svg is None else {"svg": svg}), lines, error)
 
 
-def _shapes(package: "Package", texts: list[str], path: Path, *, is_required: bool) -> "Shapes | None":
+def shapes_of_plans(package: "Package", texts: list[str], path: Path, *, is_required: bool) -> "Shapes | None":
     """The shapes of the inputs for which the plan of open dims is shown; None where all plans are of fixed sizes, or
     some are not known.
     """

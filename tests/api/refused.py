@@ -17,6 +17,7 @@ atcpy.inspect("m.om", "task")  # refused: call-overload
 atcpy.verify("m.om", tolerance=1)  # refused: call-arg
 atcpy.bench("m.om", rounds=3)  # refused: call-arg
 atcpy.diff("a.om", "b.om", sizes=True)  # refused: call-arg
+atcpy.report("m.om", themes=2)  # refused: call-arg
 atcpy.explain("m.om", question="why")  # refused: call-arg
 atcpy.passes(7)  # refused: call-overload
 assert atcpy.verify("m.om").perfect  # refused: attr-defined

@@ -63,6 +63,8 @@ def test_results_are_those_of_the_command_line(capsys: pytest.CaptureFixture[str
     assert to_json(difference) == {**record(capsys, "diff", "m.onnx", "m.om", "--weights"), "text": difference.text}
     sizes = atcpy.diff("m.om", "m.om", memory=True, options=True)
     assert to_json(sizes) == {**record(capsys, "diff", "m.om", "m.om", "--memory", "--options"), "text": sizes.text}
+    page = atcpy.report("m.om", "m.html")
+    assert to_json(page) == {**record(capsys, "report", "m.om", "-o", "m.html"), "text": page.text}
     explained = atcpy.explain("m.om", fusion="Add+Relu")
     assert to_json(explained.records) == record(capsys, "explain", "m.om", "--fusion", "Add+Relu")
     assert to_json(atcpy.explain("E10016").records) == [record(capsys, "explain", "E10016")]

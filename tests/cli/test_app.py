@@ -14,7 +14,7 @@ from .conftest import REPO, Invoke, environment, finish, spawn
 
 COMMANDS = [
     "convert", "check", "inspect", "run", "verify", "bench", "optimize", "freeze", "quantize",
-    "passes", "explain", "diff", "doctor",
+    "passes", "explain", "diff", "report", "doctor",
 ]  # fmt: skip
 
 

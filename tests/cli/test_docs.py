@@ -32,6 +32,7 @@ PAGES = tuple(
         "optimize",
         "profiling",
         "quantize",
+        "report",
         "sandbox",
         "signing",
         "tensorflow",
