@@ -33,7 +33,9 @@ if TYPE_CHECKING:
         verify,
     )
     from atcpy.ir.specialization import Specialize
+    from atcpy.ops import custom as custom_op
     from atcpy.ops.custom import OpContext, TensorType, register_operator
+    from atcpy.passes.prepare.recognise.fusion_optimizer import register_fusion_optimizer
     from atcpy.runtime import InferenceSession
     from atcpy.runtime.profile import Profile
     from atcpy.runtime.sandbox import enter_sandbox
@@ -55,6 +57,7 @@ __all__ = [
     "check",
     "check_operator",
     "convert",
+    "custom_op",
     "diff",
     "enter_sandbox",
     "errors",
@@ -66,6 +69,7 @@ __all__ = [
     "optimize",
     "passes",
     "quantize",
+    "register_fusion_optimizer",
     "register_operator",
     "report",
     "verify",
@@ -86,9 +90,11 @@ _LAZY = {
     "TensorType": ("atcpy.ops.custom", "TensorType"),
     "backend": ("atcpy.backend", ""),
     "check_operator": ("atcpy.verify.operator_check", "check_operator"),
+    "custom_op": ("atcpy.ops.custom", ""),
     "enter_sandbox": ("atcpy.runtime.sandbox", "enter_sandbox"),
     "errors": ("atcpy.errors", ""),
     "ge": ("atcpy.ge", ""),
+    "register_fusion_optimizer": ("atcpy.passes.prepare.recognise.fusion_optimizer", "register_fusion_optimizer"),
     "register_operator": ("atcpy.ops.custom", "register_operator"),
 }
 

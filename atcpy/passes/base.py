@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypedDict, Unpack
 
+from atcpy.errors import UsageError
 from atcpy.ir import Graph, PassRecord
 from atcpy.ops.custom import keep_for_file
 from atcpy.options import OoLevel, Stage
@@ -93,7 +94,8 @@ def declare_pass(name: str, phase: Phase, run: RunPass, doc: str | None, **decla
     summary = (doc or "").strip().partition("\n")[0]
     entry = Pass(name=name, phase=phase, run=run, summary=summary, **declared)
     if entry.module.startswith("atcpy.") or not keep_for_file(entry):
-        assert name not in _REGISTRY, f"pass {name} is registered twice"
+        if name in _REGISTRY:
+            raise UsageError("E13030", f"the pass {name} is registered twice", hint="rename one of the two")
         _REGISTRY[name] = entry
 
 

@@ -1,5 +1,8 @@
 """Users' own operators: a decorated class becomes an OpDef like any other."""
 
+from typing import TYPE_CHECKING, Any
+
+from atcpy.ops.custom.base import Operator
 from atcpy.ops.custom.operator import CustomOp
 from atcpy.ops.custom.registry import (
     CustomOps,
@@ -12,6 +15,7 @@ from atcpy.ops.custom.registry import (
     load_custom_ops,
     parameter_names,
     register_operator,
+    registered_class,
 )
 from atcpy.ops.custom.types import OpContext, TensorType
 
@@ -19,6 +23,7 @@ __all__ = [
     "CustomOp",
     "CustomOps",
     "OpContext",
+    "Operator",
     "TensorType",
     "custom_op_at",
     "custom_op_of",
@@ -29,4 +34,15 @@ __all__ = [
     "load_custom_ops",
     "parameter_names",
     "register_operator",
+    "registered_class",
 ]
+
+if not TYPE_CHECKING:  # the names of users' classes are known when they have run
+
+    def __getattr__(name: str) -> Any:
+        cls = registered_class(name)
+        if cls is None:
+            raise AttributeError(
+                f"module '{__name__}' has no attribute '{name}', and no operator of that name is registered"
+            )
+        return cls

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.machinery import SourceFileLoader
-from inspect import getattr_static
+from inspect import getattr_static, unwrap
 from pathlib import Path
 from threading import RLock
 from typing import Any, NoReturn, TypeVar
@@ -25,14 +25,14 @@ from atcpy.ir.pattern import Op, variables
 from atcpy.ops.core.opdef import Trait, forget_operator, has_trait
 from atcpy.ops.core.opdef import register_operator as register_opdef
 from atcpy.ops.core.reference import find_schema
+from atcpy.ops.custom.base import Operator, OperatorClass
+from atcpy.ops.custom.derived_types import DerivedTypes
 from atcpy.ops.custom.library import CKernel
 from atcpy.ops.custom.operator import CustomOp, arity, line_in
 from atcpy.options import OpsModule
 
 ANY_DOMAIN = "custom"  # of operators that stand for nodes of their name in whatever domain
 HOOKS = ("infer", "forward", "backward", "decompose", "attributes", "meet_requirements")
-_REQUIRED = ("infer", "forward")
-
 Key = tuple[str, str]
 Class = TypeVar("Class", bound=type)
 
@@ -100,8 +100,7 @@ def register_operator(
     """
 
     def register(cls: Class) -> Class:
-        found = getattr(sys.modules.get(getattr(cls, "__module__", "")), "__file__", None)
-        file = os.path.realpath(found) if found else ""
+        file = source_file(cls)
         try:
             with _STATE.lock:
                 operator = _operator_of(cls, name, domain, outputs, tuple(inplace), random, file)
@@ -117,6 +116,12 @@ def register_operator(
     return register
 
 
+def source_file(cls: object) -> str:
+    """The file of the module that a class is of; empty if there is none."""
+    found = getattr(sys.modules.get(getattr(cls, "__module__", "")), "__file__", None)
+    return os.path.realpath(found) if found else ""
+
+
 def _operator_of(
     cls: type, name: str, domain: str, outputs: int | None, inplace: tuple[int, ...], random: bool, file: str
 ) -> CustomOp:
@@ -129,16 +134,21 @@ def _operator_of(
     if outputs is not None and outputs < 1:
         raise _refused(name, f"outputs={outputs}: it has at least one")
     hooks = _hooks_of(cls, name)
-    for hook in _REQUIRED:
-        if hook not in hooks:
-            raise _refused(name, f"the class has no function {hook}")
+    if "forward" not in hooks:
+        raise _refused(name, "the class has no function forward")
+    derives_types = "infer" not in hooks
+    spec = getattr(cls, "kernel", None)
+    if derives_types:
+        if spec is not None:
+            raise _refused(name, "the class has no function infer, and a kernel writes into outputs of known types")
+        hooks["infer"] = DerivedTypes(hooks["forward"])
     inputs = arity(hooks["forward"])
-    for hook in ("infer", "decompose"):
+    for hook in ("decompose",) if derives_types else ("infer", "decompose"):
         if hook in hooks and arity(hooks[hook]) != inputs:
             raise _refused(name, f"{hook} takes other inputs than forward")
     if any(not isinstance(location, int) or not 0 <= location < inputs[1] for location in inplace):
         raise _refused(name, f"inplace={inplace}: these are no inputs of forward")
-    spec = getattr(cls, "kernel", None)
+    forward: Any = getattr_static(cls, "forward")
     return CustomOp(
         name=name,
         domain=domain or ANY_DOMAIN,
@@ -151,13 +161,18 @@ def _operator_of(
         kernel=None if spec is None else CKernel.load(str(spec), Path(file).parent),
         summary=(cls.__doc__ or "").strip().partition("\n")[0],
         file=file,
-        line=getattr(getattr(hooks["forward"], "__code__", None), "co_firstlineno", 0),
+        line=getattr(getattr(unwrap(forward), "__code__", None), "co_firstlineno", 0),
         source=_STATE.loading,
     )
 
 
 def _hooks_of(cls: type, name: str) -> dict[str, Callable[..., Any]]:
-    """The functions of a class. Those that take `self` share one object of it."""
+    """The functions of a class. Those that take `self` share one object of it, unless it is an `Operator`."""
+    if issubclass(cls, Operator):
+        try:
+            return OperatorClass(cls).hooks
+        except ValueError as error:
+            raise _refused(name, str(error)) from error
     own: list[Any] = []
     hooks: dict[str, Callable[..., Any]] = {}
     for hook in HOOKS:
@@ -351,6 +366,12 @@ def custom_ops_in(graph: Graph) -> tuple[str, ...]:
         return ()
     found = (custom_op_at(node) for node in walk(graph))
     return tuple(sorted({operator.full_name for operator in found if operator is not None}))
+
+
+def registered_class(name: str) -> type | None:
+    """The class that was registered by a name, in the first of the domains that have one."""
+    found = [(domain, cls) for cls, (domain, known) in _STATE.classes.items() if known == name]
+    return min(found, key=lambda pair: pair[0])[1] if found else None
 
 
 def find_custom_op(domain: str, name: str) -> CustomOp | None:

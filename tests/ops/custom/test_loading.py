@@ -147,7 +147,27 @@ REFUSED = {
     "no domain": (DOUBLE.replace('"Double"', '"Double", domain="a,b"'), "E13030", None),
     "outputs": (DOUBLE.replace('"Double"', '"Double", outputs=0'), "E13030", None),
     "inplace": (DOUBLE.replace('"Double"', '"Double", inplace=(1,)'), "E13030", None),
-    "no infer": (DOUBLE.replace("def infer", "def inferr"), "E13030", None),
+    "no forward": (DOUBLE.replace("def forward", "def forwardd"), "E13030", None),
+    "no infer for a kernel": (DOUBLE.replace("def infer", "def inferr") + "    kernel = 'a.so:f'\n", "E13030", None),
+    "no forward of an Operator": (
+        "@atcpy.register_operator('F')\nclass F(atcpy.custom_op.Operator):\n    def infer(self, x): return x",
+        "E13030",
+        None,
+    ),
+    "a weight named as an input": (
+        "@atcpy.register_operator('F')\nclass F(atcpy.custom_op.Operator):\n"
+        "    def __init__(self, x): pass\n    def forward(self, x): return x",
+        "E13030",
+        None,
+    ),
+    "optimizer is a function": ("@atcpy.register_fusion_optimizer\ndef f(graph): pass", "E13030", None),
+    "optimizer without its method": ("@atcpy.register_fusion_optimizer\nclass F: pass", "E13030", None),
+    "no object of an optimizer": (
+        "@atcpy.register_fusion_optimizer\nclass F:\n    def __init__(self, n): pass\n"
+        "    def optimize_fusion(self, graph): pass",
+        "E13030",
+        None,
+    ),
     "no function": (DOUBLE + "    decompose = 3\n", "E13030", None),
     "no object": (
         DOUBLE + "    def __init__(self, n):\n        pass\n    def backward(self, ctx): pass\n",

@@ -6,7 +6,7 @@ that the type of the result stays.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from atcpy.errors import CustomOpError
 from atcpy.ir import Match, Node, Reject, Rewriter, Shape, Sym, Value
@@ -36,7 +36,7 @@ class CustomOpFusion(Fusion):
 
     def meet_requirements(self, m: Match) -> Iterator[Reject]:
         yield from only_read_within(m, m.root)
-        yield from self._same_type(m, m.root)
+        yield from promises_type(self.operator, m.root, self._inputs(m), self._attributes(m, m.root))
         if "meet_requirements" in self.operator.hooks:
             yield from self._own_requirements(m, m.root)
 
@@ -59,25 +59,28 @@ class CustomOpFusion(Fusion):
             raise CustomOpError("C0002", f"{self.operator.name}: attributes returned no dict", where=root)
         return {str(name): tuple(value) if isinstance(value, list) else value for name, value in attrs.items()}
 
-    def _same_type(self, m: Match, root: Node) -> Iterator[Reject]:
-        """Yield a reason if `infer` promises another type than that of the replaced value."""
-        types = [None if value is None else TensorType.of(value.desc) for value in self._inputs(m)]
-        if any(found is None and value is not None for found, value in zip(types, self._inputs(m), strict=True)):
-            yield Reject("shape-unknown", root.name)
-            return
-        promised = self.operator.infer_types(root, types, attrs=self._attributes(m, root))[0]
-        actual = root.output.desc
-        if promised.dtype is not actual.dtype:
-            yield Reject("dtype", root.name, f"{promised.dtype.long} for {actual.dtype.long}")
-        elif not _may_be(promised.shape, actual.shape, f"{root.name}.0."):
-            yield Reject("broadcast", root.name)
-
     def _own_requirements(self, m: Match, root: Node) -> Iterator[Reject]:
         for reject in self.operator.call("meet_requirements", root, m) or ():
             if not isinstance(reject, Reject):
                 what = f"{self.operator.name}: meet_requirements gave what is no atcpy.ir.Reject"
                 raise CustomOpError("C0002", what, where=root)
             yield reject
+
+
+def promises_type(
+    operator: CustomOp, root: Node, inputs: Sequence[Value | None], attrs: Mapping[str, object]
+) -> Iterator[Reject]:
+    """Yield a reason if `infer` promises another type for these inputs than that of the value of `root`."""
+    types = [None if value is None else TensorType.of(value.desc) for value in inputs]
+    if any(found is None and value is not None for found, value in zip(types, inputs, strict=True)):
+        yield Reject("shape-unknown", root.name)
+        return
+    promised = operator.infer_types(root, types, attrs=attrs)[0]
+    actual = root.output.desc
+    if promised.dtype is not actual.dtype:
+        yield Reject("dtype", root.name, f"{promised.dtype.long} for {actual.dtype.long}")
+    elif not _may_be(promised.shape, actual.shape, f"{root.name}.0."):
+        yield Reject("broadcast", root.name)
 
 
 def _may_be(promised: Shape | None, actual: Shape | None, unnamed: str) -> bool:
