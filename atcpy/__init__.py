@@ -33,6 +33,8 @@ if TYPE_CHECKING:
         verify,
     )
     from atcpy.ir.specialization import Specialize
+    from atcpy.jit.config import GRAPH_MODE, PYNATIVE_MODE, JitConfig, set_context
+    from atcpy.jit.function import jit
     from atcpy.ops import custom as custom_op
     from atcpy.ops.custom import OpContext, TensorType, register_operator
     from atcpy.passes.prepare.recognise.fusion_optimizer import register_fusion_optimizer
@@ -45,7 +47,10 @@ else:
     ModuleType = type(os)
 
 __all__ = [
+    "GRAPH_MODE",
+    "PYNATIVE_MODE",
     "InferenceSession",
+    "JitConfig",
     "OpContext",
     "Profile",
     "ScoreShard",
@@ -66,12 +71,14 @@ __all__ = [
     "ge",
     "include_dir",
     "inspect",
+    "jit",
     "optimize",
     "passes",
     "quantize",
     "register_fusion_optimizer",
     "register_operator",
     "report",
+    "set_context",
     "verify",
 ]
 
@@ -99,29 +106,37 @@ _LAZY = {
 }
 
 
-# Folders that have the name of a command: the module is what `atcpy.verify(…)` calls.
-_COMMAND_FOLDERS = frozenset({"bench", "passes", "report", "verify"})
+# Folders that are called: `atcpy.verify(…)` is the function of that name in the module.
+_CALLED_FOLDERS = {
+    "bench": "atcpy.api.commands",
+    "jit": "atcpy.jit.function",
+    "passes": "atcpy.api.commands",
+    "report": "atcpy.api.commands",
+    "verify": "atcpy.api.commands",
+}
 _COMMANDS = frozenset({"check", "convert", "diff", "explain", "freeze", "inspect", "optimize", "quantize"})
 _LAZY |= {name: ("atcpy.api.commands", name) for name in _COMMANDS}
-_LAZY |= {name: (f"atcpy.{name}", "") for name in _COMMAND_FOLDERS}
+_LAZY |= {name: (f"atcpy.{name}", "") for name in _CALLED_FOLDERS}
+_LAZY |= {name: ("atcpy.jit.config", name) for name in ("GRAPH_MODE", "JitConfig", "PYNATIVE_MODE", "set_context")}
 
 
-class _CommandFolder(ModuleType):
-    """A folder of modules that is called as the command of its name."""
+class _CalledFolder(ModuleType):
+    """A folder of modules that is called as the function of its name."""
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
-        return getattr(import_module("atcpy.api.commands"), self.__name__.rpartition(".")[2])(*arguments, **options)
+        name = self.__name__.rpartition(".")[2]
+        return getattr(import_module(_CALLED_FOLDERS[name]), name)(*arguments, **options)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return import_module, (self.__name__,)
 
 
 class _Package(ModuleType):
-    """The package: whoever imports a folder with the name of a command makes it callable."""
+    """The package: whoever imports a folder that is called makes it callable."""
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name in _COMMAND_FOLDERS and type(value) is ModuleType:
-            value.__class__ = _CommandFolder
+        if name in _CALLED_FOLDERS and type(value) is ModuleType:
+            value.__class__ = _CalledFolder
         super().__setattr__(name, value)
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -23,6 +23,7 @@ GROUPS = {
     "R": "Limits",
     "G": "The API of GE",
     "C": "Custom operators",
+    "J": "Functions that are compiled",
     "W": "Warnings",
     "X": "Ours",
 }

@@ -23,6 +23,7 @@ DOCS = REPO / "docs"
 PAGES = sorted([*DOCS.rglob("*.md"), *REPO.glob("*.md"), *(REPO / "benchmarks").glob("*.md")])
 RECIPES = sorted(DOCS.glob("add-a*.md"))
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(REPO)}
+needs_ndonnx = pytest.mark.skipif(importlib.util.find_spec("ndonnx") is None, reason="the extra jit is not installed")
 GAP = "…"  # a line of its own in a quoted block: lines of the file are left out
 
 
@@ -71,6 +72,7 @@ def test_a_block_that_names_a_file_quotes_it() -> None:
         pytest.param(REPO / "README.md", marks=pytest.mark.slow),
         pytest.param(DOCS / "sink-mode.md", marks=pytest.mark.slow),
         DOCS / "collectives.md",
+        pytest.param(DOCS / "jit.md", marks=needs_ndonnx),
         *(
             DOCS / name
             for name in (

@@ -53,7 +53,7 @@ def test_each_row_can_be_raised_by_the_class_of_its_exit_code_and_by_no_other(ro
 
 @pytest.mark.parametrize("row", CODES.values(), ids=lambda row: row.code)
 def test_each_row_is_well_formed(row: codes.CodeRow) -> None:
-    assert re.fullmatch(r"(E[0-9A-Z]{4,5}|[PDVRGCWX]\d{4})", row.code)
+    assert re.fullmatch(r"(E[0-9A-Z]{4,5}|[PDVRGCJWX]\d{4})", row.code)
     assert set(row.exits) <= {0, 1, 2, 3, 4, 5, 6, 7}
     assert row.when
     assert row.help

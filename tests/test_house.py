@@ -18,7 +18,7 @@ from tests.sources import CSRC, MODULES, REPO, ROOT, relative_name, syntax
 
 C_FILES = sorted(CSRC.rglob("*.c"))
 
-CODE = re.compile(r"E\d{5}|E2100C|EZ\d{4}|[PDVRGCWX]\d{4}")
+CODE = re.compile(r"E\d{5}|E2100C|EZ\d{4}|[PDVRGCJWX]\d{4}")
 
 
 def texts(path: Path) -> list[str]:

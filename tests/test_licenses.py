@@ -40,6 +40,8 @@ EXCEPTIONS = {
     "mergedeep": ("UNKNOWN", "its file is MIT's"),
     "hypothesis": ("MPL-2.0", "tests import it; no file of it is changed or distributed"),
     "pathspec": ("MPL-2.0", "mypy needs it; no file of it is changed or distributed"),
+    "ndonnx": ("BSD License", "BSD-3-Clause by its file LICENSE; the metadata does not say which"),
+    "spox": ("BSD License", "BSD-3-Clause by its file LICENSE; the metadata does not say which"),
     "mpich": ("LicenseRef-MPICH", "permissive: like BSD, it asks for its notice and disclaimer"),
 }
 

@@ -173,6 +173,13 @@ _TABLE: tuple[tuple[str, tuple[int, ...], str, str], ...] = (
     ("C0001", (4,), "a custom operator raised an exception", "correct its code at the line that is named"),
     ("C0002", (4,), "a custom operator returned the wrong shape or type", "return what its shape function promised"),
     ("C0003", (4,), "a custom operator of the package is not registered", "--custom-ops module.py"),
+    # Functions that atcpy.jit compiles
+    (
+        "J0001",
+        (4,),
+        "a Python function cannot be traced",
+        "correct it at the line that is named, or take LAX",
+    ),
     # Warnings (exit 0; --werror makes them errors)
     ("W0007", (0, 4), "a node was renamed, for its name was taken or empty", "name nodes uniquely when exporting"),
     ("W0008", (0, 4), "inputs have defaults, which a run may replace", "--fold_default_inputs makes them constants"),
