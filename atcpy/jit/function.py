@@ -75,16 +75,27 @@ class _Cache:
     lock: RLock = field(default_factory=RLock)
 
     def find(self, key: Hashable, compile_: Callable[[], _Compiled]) -> _Compiled:
-        """The entry of a signature, compiled if there is none that is current."""
-        with self.lock:
-            entry = self.entries.get(key)
-            if entry is None or not entry.is_current:
-                self.entries.pop(key, None)
-                entry = self.entries[key] = compile_()
-                if len(self.entries) > MAX_SIGNATURES:
-                    self.entries.popitem(last=False)
-            self.entries.move_to_end(key)
-            return entry
+        """The entry of a signature, compiled if there is none that is current. Only who needs an entry that is being
+        compiled waits for it, or for another one.
+        """
+        entry = self._current(key)
+        if entry is None:
+            with self.lock:
+                entry = self._current(key)
+                if entry is None:
+                    self.entries.pop(key, None)
+                    entry = self.entries[key] = compile_()
+                    if len(self.entries) > MAX_SIGNATURES:
+                        self.entries.popitem(last=False)
+        elif self.lock.acquire(blocking=False):
+            if key in self.entries:
+                self.entries.move_to_end(key)
+            self.lock.release()
+        return entry
+
+    def _current(self, key: Hashable) -> _Compiled | None:
+        entry = self.entries.get(key)
+        return entry if entry is not None and entry.is_current else None
 
 
 class JitFunction(Generic[P, R]):
@@ -118,9 +129,10 @@ class JitFunction(Generic[P, R]):
         config = self._config or current_context().jit_config
         try:
             types_ = tuple((array.dtype, shape) for array, shape in zip(call.arrays, call.shapes, strict=True))
-            key = (key_of(call.structure), types_, config)
+            key: Hashable = (key_of(call.structure), types_, config)
         except TypeError as error:
-            entry = _refuse(self._function, f"an argument is neither an array nor hashable: {error}", config, error)
+            why, key = f"an argument is neither an array nor hashable: {error}", ("not hashable", config)
+            entry = self._cache.find(key, lambda: _give_up(untraceable(self._function, why), config))
         else:
             entry = self._cache.find(key, lambda: self._compile(call, config))
         if entry.run is None:
@@ -203,12 +215,6 @@ class JitFunction(Generic[P, R]):
             return self._function(*bound.args, **bound.kwargs)
 
         return trace(self._function, call_with, call.structure, call.arrays, call.names, call.shapes)
-
-
-def _refuse(function: Callable[..., Any], why: str, config: JitConfig, cause: Exception) -> _Compiled:
-    error = untraceable(function, why)
-    error.__cause__ = cause
-    return _give_up(error, config)
 
 
 def _give_up(error: Unsupported | ModelInvalid, config: JitConfig) -> _Compiled:
