@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
+from sys import intern
 
 import onnx
 
@@ -566,6 +567,7 @@ class Importer:
             if not (has_names and name in known) and not are_texts((name, attr.ref_attr_name)):
                 self.problems.append(not_text("the name of an attribute", location_of(item, scope.path)))
                 continue
+            name = intern(name)
             fits = fits and (known.get(name) == kind or is_free) and name not in attrs
             if not is_free and known.get(name) != kind:
                 continue  # check_node reports it: nobody is to meet a value of another type

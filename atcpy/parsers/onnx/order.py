@@ -4,6 +4,7 @@ import heapq
 from collections.abc import Iterable
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
+from sys import intern
 
 import onnx
 
@@ -41,6 +42,7 @@ def ordered_items(nodes: Iterable[onnx.NodeProto], path: str, problems: list[Atc
         if not are_texts((op_type, domain, own_name, *inputs, *outputs)):
             problems.append(not_text("a name", Where(graph=path, index=index)))
             continue
+        item.op_type = intern(op_type)  # one string for all nodes of an op, where each message has its own
         items.append(item)
         read.update(inputs)
         for attr in attrs:
