@@ -14,6 +14,7 @@ LAYERS = [
     {"sizes", "threads", "discovery", "files"},
     {"config_files"},
     {"precision_options"},
+    {"sizes", "threads", "discovery", "files", "wire_format"},
     {"aipp"},
     {"options", "atc_flags"},
     {"ir"},

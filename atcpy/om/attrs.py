@@ -8,7 +8,7 @@ type of a value is its bytes in hex and is named in `_atcpy_types`, an empty lis
 
 import json
 from collections.abc import Sequence
-from types import UnionType
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -43,25 +43,32 @@ def set_attr(attr: AttrDef, value: object) -> None:
 
 
 def _set_list(target: _LIST, items: Sequence[Any]) -> None:
-    kinds = set(map(type, items))
-    if _are(kinds, str | bytes):
-        target.val_type = _LIST.VT_LIST_STRING
-        target.s.extend([item.encode(errors="surrogateescape") if isinstance(item, str) else item for item in items])
-    elif _are(kinds, bool):
-        target.val_type = _LIST.VT_LIST_BOOL
-        target.b.extend(items)
-    elif _are(kinds, int):
-        target.val_type = _LIST.VT_LIST_INT
-        target.i.extend(items)
-    elif _are(kinds, int | float):
-        target.val_type = _LIST.VT_LIST_FLOAT
-        target.f.extend(items)
-    else:
-        raise TypeError(f"a list of {sorted(kind.__name__ for kind in kinds)} is no attribute of a package")
+    target.val_type = kind = _list_kind(frozenset(map(type, items)))
+    match kind:
+        case _LIST.VT_LIST_STRING:
+            texts = [item.encode(errors="surrogateescape") if isinstance(item, str) else item for item in items]
+            target.s.extend(texts)
+        case _LIST.VT_LIST_BOOL:
+            target.b.extend(items)
+        case _LIST.VT_LIST_INT:
+            target.i.extend(items)
+        case _LIST.VT_LIST_FLOAT:
+            target.f.extend(items)
 
 
-def _are(kinds: set[type], expected: type | UnionType) -> bool:
-    return all(issubclass(kind, expected) for kind in kinds)
+@lru_cache(64)
+def _list_kind(kinds: frozenset[type]) -> _LIST.ListValueType:
+    """The kind of a list whose items are of these types."""
+    expected: tuple[tuple[_LIST.ListValueType, tuple[type, ...]], ...] = (
+        (_LIST.VT_LIST_STRING, (str, bytes)),
+        (_LIST.VT_LIST_BOOL, (bool,)),
+        (_LIST.VT_LIST_INT, (int,)),
+        (_LIST.VT_LIST_FLOAT, (int, float)),
+    )
+    for kind, types in expected:
+        if all(issubclass(own, types) for own in kinds):
+            return kind
+    raise TypeError(f"a list of {sorted(own.__name__ for own in kinds)} is no attribute of a package")
 
 
 def get_attr(attr: AttrDef) -> object:

@@ -49,6 +49,7 @@ from atcpy.ops import find_opdef
 from atcpy.ops.collectives import WORLD
 from atcpy.ops.custom import custom_ops_in
 from atcpy.options import ExternalWeight
+from atcpy.wire_format import field_header
 
 __all__ = ["reseal", "to_bytes", "write"]
 
@@ -63,6 +64,7 @@ KERNEL_LIB = {
 }
 # RT_MODEL_TASK_HCCL and RT_MODEL_TASK_STREAM_ACTIVE; the others are RT_MODEL_TASK_KERNEL, 0.
 _HCCL_TASK, _STREAM_ACTIVE_TASK = 6, 8
+_HOLE = descs.HOLE.SerializeToString(deterministic=True)
 FRAMEWORKS = {"onnx": "Onnx", "tensorflow": "TensorFlow"}
 
 
@@ -237,14 +239,11 @@ def _event_count(compiled: CompiledModel) -> int:
 
 
 def _model_def(compiled: CompiledModel, placement: Placement, sizes: Mapping[Partition, int]) -> list[bytes]:
-    """MODEL_DEF in pieces, each the bytes of a ModelDef: protobuf reads them one behind the other as one message. So no
-    more than one graph is a message at a time, which takes several times its bytes.
-    """
+    """MODEL_DEF in pieces, each the bytes of a ModelDef: protobuf reads them one behind the other as one message."""
     graph = compiled.graph
     model = ModelDef(name=graph.name, version=container.OM_IR_VERSION, custom_version=_platform(compiled))
     pieces = [model.SerializeToString(deterministic=True)]
-    for model in _graph_messages(graph, _GraphWriter(graph, compiled.weights, compiled.tasks, placement)):
-        pieces.append(model.SerializeToString(deterministic=True))
+    pieces += _graph_pieces(graph, _GraphWriter(graph, compiled.weights, compiled.tasks, placement))
     groups = {node.str_attr("group", WORLD) for node in graph.nodes if node.engine is Engine.HCCL}
     values: dict[str, object] = {
         "atc_cmdline": compiled.cmdline,
@@ -286,18 +285,17 @@ def _model_def(compiled: CompiledModel, placement: Placement, sizes: Mapping[Par
 def describe(graph: Graph) -> ModelDef:
     """A graph in GE's form, without the data of constants."""
     model = ModelDef(name=graph.name, version=container.OM_IR_VERSION)
-    for part in _graph_messages(graph, _GraphWriter(graph, has_data=False)):
-        model.MergeFrom(part)
+    for piece in _graph_pieces(graph, _GraphWriter(graph, has_data=False)):
+        model.MergeFromString(piece)
     return model
 
 
-def _graph_messages(graph: Graph, writer: "_GraphWriter") -> Iterator[ModelDef]:
-    """A ModelDef for each graph, with nothing else in it."""
+def _graph_pieces(graph: Graph, writer: "_GraphWriter") -> Iterator[bytes]:
+    """The bytes of a ModelDef for each graph, with nothing else in it."""
     pending = [graph]
     for number, block in enumerate(pending):  # grows while it is walked: subgraphs queue up behind
-        model = ModelDef()
-        writer.write(block, model.graph.add(name=_graph_name(block, number)), pending)
-        yield model
+        definition = writer.write(block, _graph_name(block, number), pending)
+        yield field_header(ModelDef.GRAPH_FIELD_NUMBER, len(definition)) + definition
 
 
 def _graph_name(graph: Graph, number: int) -> str:
@@ -333,7 +331,12 @@ def _decisions(graph: Graph) -> dict[str, object]:
 
 
 class _GraphWriter:
-    """Writes graphs as `GraphDef`s; types and weights are looked up once."""
+    """Writes graphs as the bytes of `GraphDef`s; types and weights are looked up once.
+
+    Only one node is a message at a time, since messages take several times their bytes, and without the descs of its
+    operands: these are the bytes of their types, which many share, behind a name. Fields have to come in the order of
+    their numbers, so that the bytes are those that protobuf would write.
+    """
 
     def __init__(
         self,
@@ -351,17 +354,21 @@ class _GraphWriter:
         self._tasks: dict[str, list[Task]] = defaultdict(list)
         for task in tasks:
             self._tasks[task.node].append(task)
-        self._descs: dict[TensorDesc, TensorDescriptor] = {}
-        self._written: dict[Value, TensorDescriptor] = {}  # of outputs of nodes of the graph that is being written
+        self._descs: dict[TensorDesc, bytes] = {}
+        self._written: dict[Value, bytes] = {}  # the descs of values of the graph that is being written
+        self._shared: dict[tuple[object, ...], OpDef] = {}  # what many nodes have in common
         self._gears = frozenset(branches(root))
 
-    def write(self, graph: Graph, definition: GraphDef, graphs: list[Graph]) -> None:
-        """Fill `definition`; the graphs in attributes of nodes are appended to `graphs`, the model's list."""
+    def write(self, graph: Graph, name: str, graphs: list[Graph]) -> bytes:
+        """The definition of a graph; the graphs in attributes of nodes are appended to `graphs`, the model's list."""
         self._written.clear()
-        for node in graph.nodes:
-            op = definition.op.add(name=node.name, id=len(definition.op), type=self._type_of(node))
+        definition = GraphDef(name=name)
+        ops: list[bytes] = []
+        for number, node in enumerate(graph.nodes):
+            op = OpDef(name=node.name, id=number, type=self._type_of(node))
             self._write_operands(node, op)
             self._write_attrs(node, op, graphs)
+            op.MergeFrom(self._shared_part(node, op.type))
             self._write_tasks(node, op)
             if graph in self._gears:
                 op.attr["_batch_label"].s = graph.name.encode()
@@ -369,6 +376,47 @@ class _GraphWriter:
                 definition.input.append(f"{node.name}:0")
             elif node.op_type == "NetOutput":
                 definition.output.extend(op.input)
+            parts = self._with_descs(node, op)
+            ops += (field_header(GraphDef.OP_FIELD_NUMBER, sum(map(len, parts))), *parts)
+        return b"".join((definition.SerializeToString(deterministic=True), *ops))
+
+    def _with_descs(self, node: Node, op: OpDef) -> list[bytes]:
+        """The bytes of a node's message and of the descs of its operands, in order."""
+        behind = OpDef(subgraph_name=op.subgraph_name) if op.subgraph_name else None
+        op.ClearField("subgraph_name")
+        parts = [op.SerializeToString(deterministic=True)]
+        for operand in node.inputs:
+            desc = _HOLE if operand is None else self._desc_of(operand)
+            parts += (field_header(OpDef.INPUT_DESC_FIELD_NUMBER, len(desc)), desc)
+        for value in node.outputs:
+            desc = self._desc_of(value)
+            parts += (field_header(OpDef.OUTPUT_DESC_FIELD_NUMBER, len(desc)), desc)
+        if behind is not None:
+            parts.append(behind.SerializeToString(deterministic=True))
+        return parts
+
+    def _shared_part(self, node: Node, ge_type: str) -> OpDef:
+        """What a node has in common with many others: to copy a message is several times faster than to set its
+        attributes.
+        """
+        key = (ge_type, node.op_type, node.domain, node.engine, node.passes, node.name in self._tasks)
+        op = self._shared.get(key)
+        if op is not None:
+            return op
+        op = self._shared[key] = OpDef(type=ge_type)
+        if node.passes:
+            attrs.set_attr(op.attr["_atcpy_passes"], node.passes)
+        if ge_type != node.op_type:
+            op.attr["_atcpy_op_type"].s = node.op_type.encode()
+        if node.domain:
+            op.attr["_atcpy_domain"].s = node.domain.encode()
+        if node.engine is not None:
+            op.attr["_lxfusion_engine_name"].s = node.engine.value.encode()
+            op.attr["_ge_attr_op_kernel_lib_name"].s = KERNEL_LIB[node.engine].encode()
+            op.attr["_lxfusion_op_kernel_lib_name"].s = KERNEL_LIB[node.engine].encode()
+        if node.name not in self._tasks:
+            op.attr["_no_task"].b = True
+        return op
 
     def _type_of(self, node: Node) -> str:
         if node.op_type == "Const" and self._placement.in_files:
@@ -377,45 +425,39 @@ class _GraphWriter:
                 return FILE_CONSTANT
         return _ge_type(node)
 
-    def _add_desc(self, target: TensorDescriptor, value: Value) -> None:
-        if value.desc.dtype is DType.STRING and value.tensor is not None:
-            text = weights.tensor_to_bytes(value.tensor, value.desc)
-            proto = descs.desc_to_proto(value.desc, text_bytes=len(text))
-        else:
-            proto = self._cached(value.desc)
-        target.CopyFrom(proto)
-        target.name = value.name
-
-    def _desc_of(self, value: Value) -> TensorDescriptor:
+    def _desc_of(self, value: Value) -> bytes:
+        """The desc of a value, which is the same on both ends."""
         found = self._written.get(value)
         if found is None:
-            self._add_desc(found := TensorDescriptor(), value)
+            if value.desc.dtype is DType.STRING and value.tensor is not None:
+                text = weights.tensor_to_bytes(value.tensor, value.desc)
+                unnamed = descs.desc_to_proto(value.desc, text_bytes=len(text)).SerializeToString(deterministic=True)
+            else:
+                unnamed = self._unnamed(value.desc)
+            found = self._written[value] = _named(value.name) + unnamed
         return found
 
-    def _cached(self, desc: TensorDesc) -> TensorDescriptor:
-        proto = self._descs.get(desc)
-        if proto is None:
-            proto = self._descs[desc] = descs.desc_to_proto(desc)
-        return proto
+    def _unnamed(self, desc: TensorDesc) -> bytes:
+        found = self._descs.get(desc)
+        if found is None:
+            found = self._descs[desc] = descs.desc_to_proto(desc).SerializeToString(deterministic=True)
+        return found
 
     def _write_operands(self, node: Node, op: OpDef) -> None:
         for value in node.outputs:
-            proto = op.output_desc.add()
-            self._add_desc(proto, value)
-            self._written[value] = proto
             readers = value.uses
             op.dst_name.append(":".join([use.node.name for use in readers]))
             op.dst_index.extend([use.input_index for use in readers])
-        inputs = node.inputs
-        if not inputs:
-            return
-        op.input.extend(["" if value is None else f"{value.producer.name}:{value.index}" for value in inputs])
-        op.is_input_const.extend([value is not None and value.producer.op_type == "Const" for value in inputs])
-        operands = node.operands
-        op.src_name.extend([value.producer.name for value in operands])
-        op.src_index.extend([value.index for value in operands])
-        # The desc of a value is the same on both ends.
-        op.input_desc.extend([descs.HOLE if value is None else self._desc_of(value) for value in inputs])
+        for operand in node.inputs:
+            if operand is None:
+                op.input.append("")
+                op.is_input_const.append(False)
+                continue
+            producer, index = operand.producer, operand.index
+            op.input.append(f"{producer.name}:{index}")
+            op.is_input_const.append(producer.op_type == "Const")
+            op.src_name.append(producer.name)
+            op.src_index.append(index)
 
     def _write_attrs(self, node: Node, op: OpDef, graphs: list[Graph]) -> None:
         notes: dict[str, list[str]] = defaultdict(list)
@@ -442,19 +484,10 @@ class _GraphWriter:
                 notes["_atcpy_empty_lists"].append(name)
                 continue
             attrs.set_attr(op.attr[name], value)
-        notes["_datadump_original_op_names"] = list(node.sources)
-        notes["_atcpy_passes"] = list(node.passes)
+        if node.sources:
+            attrs.set_attr(op.attr["_datadump_original_op_names"], node.sources)
         for name, names in notes.items():
-            if names:
-                attrs.set_attr(op.attr[name], names)
-        if op.type != node.op_type:
-            op.attr["_atcpy_op_type"].s = node.op_type.encode()
-        if node.domain:
-            op.attr["_atcpy_domain"].s = node.domain.encode()
-        if node.engine is not None:
-            op.attr["_lxfusion_engine_name"].s = node.engine.value.encode()
-            op.attr["_ge_attr_op_kernel_lib_name"].s = KERNEL_LIB[node.engine].encode()
-            op.attr["_lxfusion_op_kernel_lib_name"].s = KERNEL_LIB[node.engine].encode()
+            attrs.set_attr(op.attr[name], names)
 
     def _write_constant(self, value: Value, tensor: Tensor, op: OpDef) -> None:
         weight = self._weights.get(value.name)
@@ -464,19 +497,16 @@ class _GraphWriter:
             op.attr["offset"].i = offset
             op.attr["length"].i = weight.nbytes
             # Not `value`: Netron shows that a tensor without bytes lacks them.
-            op.attr["_atcpy_value_desc"].s = (
-                self._cached(weight.desc).SerializeToString(deterministic=True).hex().encode()
-            )
+            op.attr["_atcpy_value_desc"].s = self._unnamed(weight.desc).hex().encode()
             return
         stored = op.attr["value"].t
         if weight is None:  # read by nobody at run time: shapes, axes and the like
-            self._add_desc(stored.desc, value)
+            stored.desc.MergeFromString(self._desc_of(value))
             if self._has_data:
                 stored.data = bytes(weights.tensor_to_bytes(tensor, value.desc))
                 stored.desc.weight_size = len(stored.data)
         else:
-            stored.desc.CopyFrom(self._cached(weight.desc))
-            stored.desc.name = value.name
+            stored.desc.MergeFromString(_named(value.name) + self._unnamed(weight.desc))
             stored.desc.data_offset = self._placement.moved(weight.offset)
             stored.desc.weight_size = weight.nbytes
 
@@ -484,7 +514,6 @@ class _GraphWriter:
         """Where its operands lie, as far as its tasks' operands are its own, in order."""
         tasks = self._tasks.get(node.name)
         if tasks is None:
-            op.attr["_no_task"].b = True
             return
         op.stream_id = tasks[0].stream
         if len(tasks[0].src) == node.input_count:
@@ -496,6 +525,12 @@ class _GraphWriter:
         if slot is None:
             return 0
         return self._placement.moved(slot.offset) if slot.region is Region.WEIGHTS else slot.offset
+
+
+def _named(name: str) -> bytes:
+    """What the desc of a value begins with."""
+    text = name.encode()
+    return field_header(TensorDescriptor.NAME_FIELD_NUMBER, len(text)) + text if text else b""
 
 
 def _enlist(graph: Graph, op: OpDef, graphs: list[Graph]) -> str:

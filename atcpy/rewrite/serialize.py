@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 
 import onnx
 
-from atcpy.parsers.onnx.wire import GRAPH, INITIALIZER, RAW_DATA, field_header
+from atcpy.parsers.onnx.wire import GRAPH, INITIALIZER, RAW_DATA
 from atcpy.rewrite.export import Constant, RewrittenModel
+from atcpy.wire_format import field_header
 
 MAX_MESSAGE = 2**31 - 1
 ALIGNMENT = 4096  # of tensors in a data file: they can be mapped

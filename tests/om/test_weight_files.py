@@ -28,7 +28,7 @@ from atcpy.om import weight_files, weight_placement, writer
 from atcpy.om.container import Partition, Verify, parse, reseal
 from atcpy.om.package import read_package
 from atcpy.om.reader import read_model
-from atcpy.om.schema.ge_ir_pb2 import ModelDef
+from atcpy.om.schema.ge_ir_pb2 import ModelDef, TensorDescriptor
 from atcpy.om.schema.task_pb2 import ModelTaskDef
 from atcpy.options import ExternalWeight, convert_options
 from atcpy.report.package import PackageView
@@ -650,7 +650,7 @@ def test_operands_that_are_left_out_and_values_that_come_later_are_described() -
     graph_writer = writer._GraphWriter(compiled.graph)
     assert graph_writer._offset_of(None) == 0
     value = compiled.graph.inputs[0].output
-    assert graph_writer._desc_of(value).name == value.name
+    assert TensorDescriptor.FromString(graph_writer._desc_of(value)).name == value.name
 
 
 def test_padding_that_cannot_be_is_a_bug_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,8 @@ and says where the weights lie. Whatever looks unusual is left to protobuf as a 
 
 from collections.abc import Iterator
 
+from atcpy.wire_format import field_header
+
 MIN_FILE = 8 << 20
 MIN_WEIGHT = 64 << 10
 GRAPH, INITIALIZER, RAW_DATA = 7, 5, 9  # numbers of fields: ModelProto.graph, its initializers, their raw_data
@@ -93,13 +95,3 @@ def _varint(file: memoryview, at: int, end: int) -> tuple[int, int]:
             return value, at
         shift += 7
     raise _Unusual
-
-
-def field_header(field: int, size: int) -> bytes:
-    """Return the bytes before a field of `size` bytes: its number and its length."""
-    out = bytearray([field << 3 | _LENGTH])
-    while size >= 0x80:
-        out.append(size & 0x7F | 0x80)
-        size >>= 7
-    out.append(size)
-    return bytes(out)
