@@ -152,17 +152,17 @@ class Decisions:
     precision: Precision = field(default_factory=Precision)
     running: str = "the importer"
     erased: dict[str, str] = field(default_factory=dict)
+    _latest: dict[str, PassRecord] = field(default_factory=dict, repr=False, compare=False)  # of the stage that runs
 
     def begin(self, name: str, stage: str) -> PassRecord:
         """The record of a pass that is about to run; pieces of one graph share it."""
         self.running = name
-        for record in reversed(self.passes):
-            if record.stage != stage:
-                break
-            if record.name == name:
-                return record
-        record = PassRecord(name, stage)
-        self.passes.append(record)
+        if not self.passes or self.passes[-1].stage != stage:
+            self._latest.clear()
+        record = self._latest.get(name)
+        if record is None:
+            record = self._latest[name] = PassRecord(name, stage)
+            self.passes.append(record)
         return record
 
     def account_for(self, living: Collection[str]) -> None:

@@ -142,7 +142,10 @@ class Node:
     @property
     def operands(self) -> list[Value]:
         """The inputs that are there."""
-        return [value for value in self._inputs if value is not None]
+        inputs = self._inputs
+        if None in inputs:
+            return [value for value in inputs if value is not None]
+        return cast("list[Value]", inputs.copy())  # the case of nearly every node, in half the time
 
     @property
     def output(self) -> Value:

@@ -359,10 +359,9 @@ def _either(a: int, b: int) -> SymInt | None:
 
 def same(a: object, b: object) -> bool:
     """Return whether sizes are equal whatever the symbols are; no guard. What holds for some values is not the same."""
-    left, right = _as_symbolic(a), _as_symbolic(b)
-    if left is None and right is None:
-        return a == b
-    return left is not None and right is not None and left.terms == right.terms
+    if type(a) is SymInt:
+        return type(b) is SymInt and a.terms == b.terms
+    return type(b) is not SymInt and a == b
 
 
 def same_shape(a: Sequence[object] | None, b: Sequence[object] | None) -> bool:

@@ -207,7 +207,7 @@ def pack_task(
     if len(src) + len(dst) > _kernels.MAX_SLOTS:
         raise InternalError(f"a task of {family} has {len(src) + len(dst)} operands")
     head = HEADER.pack(family.encode(), len(src), len(dst), 0, stream, event_wait, event_record, op_index, 0)
-    slots = b"".join(_pack_slot(slot) for slot in (*src, *dst))
+    slots = b"".join(map(_pack_slot, (*src, *dst)))
     body = head + slots.ljust(SLOT.size * _kernels.MAX_SLOTS, b"\0") + params
     return body.ljust(TASK_BYTES, b"\0")
 
@@ -215,5 +215,6 @@ def pack_task(
 def _pack_slot(slot: Slot | None) -> bytes:
     if slot is None:
         return bytes(SLOT.size)
-    offset, nbytes = (0 if is_symbolic(number) else number for number in (slot.offset, slot.nbytes))
+    offset = 0 if is_symbolic(slot.offset) else slot.offset
+    nbytes = 0 if is_symbolic(slot.nbytes) else slot.nbytes
     return SLOT.pack(slot.region, slot.desc.dtype.onnx, slot.index, 0, offset, nbytes)

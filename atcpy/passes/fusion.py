@@ -60,9 +60,9 @@ class Fusion:
         nodes after it.
         """
         spellings = [pattern for pattern, required in self._spellings if all(map(graph.has_any, required))]
-        roots = frozenset(kind for pattern in spellings for kind in pattern.types)
-        if not roots:
+        if not spellings:  # as in most of the thousands of pieces that a graph is cut into
             return
+        roots = frozenset(kind for pattern in spellings for kind in pattern.types)
         finisher = Finisher(graph, record, options)
         children = [(pattern, _children(pattern)) for pattern in spellings]
         for node in graph.nodes_of(*roots):

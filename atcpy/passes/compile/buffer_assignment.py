@@ -121,7 +121,7 @@ class BufferAssignment:
         """Return the outermost buffer that holds a value and the value's offset in it; None for a value without
         elements that no launch writes.
         """
-        buffer = self._buffers.get(self._root(value))
+        buffer = self._buffers.get(self._roots.get(value, value))
         if buffer is None:
             return None
         offset = 0

@@ -134,7 +134,6 @@ class _Memory:
         for number, launch in enumerate(self._launches):
             if launch is None:
                 continue
-            run = run_of(launch)
             for values, writes in ((launch.call.src, False), (launch.call.dst, True)):
                 for value in values:
                     found = None if value is None else self._buffers.find(value)
@@ -142,7 +141,7 @@ class _Memory:
                     if value is None or found is None or accesses is None:
                         continue
                     first, nbytes = found[1], value.desc.nbytes
-                    if run is not None:
+                    if (run := run_of(launch)) is not None:
                         first, nbytes = first + (run.written if writes else run.read), run.nbytes
                     accesses.add((Access(number, first, first + nbytes, writes),))
 

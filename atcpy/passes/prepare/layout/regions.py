@@ -13,7 +13,7 @@ from functools import cache
 from atcpy.ir import Graph, Node, Rewriter, Value, erase_dead
 from atcpy.ir.tensor import Array
 from atcpy.ops.core.infer import KnownValues, infer_node
-from atcpy.ops.core.opdef import Permuted, data_inputs
+from atcpy.ops.core.opdef import Permuted, data_inputs, find_opdef
 
 SHARED_BYTES = 64 * 1024  # a larger constant that others read, too, is not stored in both ways
 
@@ -97,7 +97,10 @@ def find_region(start: Node, kind: Callable[[Node], object], seen: set[Node]) ->
 
 def data_of(node: Node) -> list[Value]:
     """Return the operands that have the dims of the result."""
-    return [value for index in data_inputs(node) if (value := node.input(index)) is not None]
+    opdef = find_opdef(node)
+    if opdef is None or opdef.data is None:
+        return node.operands
+    return [value for index in opdef.data if (value := node.input(index)) is not None]
 
 
 def entering(nodes: Sequence[Node]) -> Iterator[Value]:
