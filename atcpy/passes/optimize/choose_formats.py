@@ -18,6 +18,7 @@ from atcpy.passes.base import graph_pass
 from atcpy.passes.phase import Phase
 
 NAME = "HeavyFormatPropagationPass"
+_PLAIN = Layout((), ())
 
 
 @graph_pass(NAME, Phase.FORMAT, required=True)
@@ -50,16 +51,15 @@ def choose_formats(graph: Graph, record: PassRecord, options: OptimizeOptions) -
 
 
 def _layout_of(node: Node, record: PassRecord) -> Layout:
-    plain = Layout((), ())
     opdef = find_opdef(node)
     if opdef is None or opdef.layout is None or node.engine is Engine.HOST_CPU or makes_nothing(node):
-        return plain
+        return _PLAIN
     record.matched += 1
     at_hand = tuple(ND if value is None else value.desc.format for value in node.inputs)
     layout = opdef.layout(node, at_hand)
     if isinstance(layout, Reject):
         record.reject(layout)
-        return plain
+        return _PLAIN
     if layout.plain_because is None:
         record.applied += 1
     else:

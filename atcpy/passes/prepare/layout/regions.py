@@ -130,7 +130,7 @@ def _gain_entering(value: Value, members: set[Node], change: Change) -> int:
 
 def _gain_leaving(value: Value, members: set[Node], change: Change) -> int:
     """All movers that lead out go, and one comes for other readers; one before nodes that absorb it does not count."""
-    if change.is_free(value):
+    if value.user_beyond(members) is None or change.is_free(value):  # no member is a mover
         return 0
     movers = _movers_of(value, change)
     gone = [mover for mover in movers if change.leads_out(mover)]
