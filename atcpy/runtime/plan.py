@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -17,7 +17,7 @@ from atcpy.ir.region import Region
 from atcpy.ir.shape import StaticShape
 from atcpy.ir.tensor import Array
 from atcpy.kernels import _kernels
-from atcpy.kernels.record import HOST_FAMILY, HostSlot, read_order, read_slots
+from atcpy.kernels.record import HOST_FAMILY, STREAM_ACTIVE, HostSlot, read_order, read_slots
 from atcpy.om.task_record import TaskRecord
 from atcpy.runtime.distributed.world import World
 from atcpy.runtime.memory import BufferPool, as_bytes, from_memory, readable, to_memory
@@ -36,6 +36,10 @@ _FAULTS = {
 _HINTS = {3: "give the Loop a trip count"}
 
 
+# Arguments of control flow that count the tasks behind it which it runs.
+_BODIES = {"if": ("then_tasks", "else_tasks"), "loop": ("body_tasks",)}
+
+
 class PlanPort(NamedTuple):
     """An input or an output of a plan."""
 
@@ -52,6 +56,24 @@ class PlanPort(NamedTuple):
         return self.dtype.nbytes(count)
 
 
+class RunMemory(NamedTuple):
+    """The memory that the tasks of one run read and write."""
+
+    run: _kernels.Run
+    weights: memoryview
+    inputs: Sequence[Array]
+    outputs: Sequence[Array]
+
+    def operand(self, slot: HostSlot) -> Array:
+        """The bytes of an operand, shared."""
+        region, index, offset, nbytes = slot
+        if region in (Region.INPUT, Region.OUTPUT):
+            whole = as_bytes((self.inputs if region is Region.INPUT else self.outputs)[index])
+        else:
+            whole = np.frombuffer(memoryview(self.run) if region is Region.ARENA else self.weights, np.uint8)
+        return whole[offset : offset + nbytes]
+
+
 class Segment(NamedTuple):
     """Tasks [first, last) that run in C without a break, or the one task `first` of the host.
 
@@ -63,6 +85,10 @@ class Segment(NamedTuple):
     on_host: bool
     joins: int = 0
     is_beside: bool = False
+
+
+# Gets the number of a task that has run, and the memory of the run.
+Observe = Callable[[int, RunMemory], None]
 
 
 @dataclass(frozen=True)
@@ -115,10 +141,15 @@ class ExecutionPlan:
         return self.nodes[index]
 
     def run(
-        self, arrays: Sequence[Array], recording: Recording | None = None, targets: Mapping[int, Array] = {}
+        self,
+        arrays: Sequence[Array],
+        recording: Recording | None = None,
+        targets: Mapping[int, Array] = {},
+        observe: Observe | None = None,
     ) -> list[Array]:
         """The outputs for inputs of the ports' types; `recording` gets the times of the tasks. `targets` are
         contiguous arrays of the ports' types, with elements of a byte or more, into which outputs are written.
+        `observe` is called after each task.
 
         Raises ModelInvalid (D0001) for values that break an op's rule, ResourceLimit if there is no memory.
         """
@@ -128,7 +159,7 @@ class ExecutionPlan:
         except MemoryError as error:
             raise ResourceLimit("R0001", f"no memory for the results: {error}") from error
         try:
-            self.run_in(inputs, outputs, recording)
+            self.run_in(inputs, outputs, recording, observe)
         finally:
             for index in self.reused:
                 if index not in targets:
@@ -138,9 +169,19 @@ class ExecutionPlan:
             outputs[index] = from_memory(outputs[index], port.dtype, port.shape)
         return outputs
 
-    def run_in(self, inputs: Sequence[Array], outputs: Sequence[Array], recording: Recording | None = None) -> None:
+    def run_in(
+        self,
+        inputs: Sequence[Array],
+        outputs: Sequence[Array],
+        recording: Recording | None = None,
+        observe: Observe | None = None,
+    ) -> None:
         """Run in the memory of these arrays. Raises what `run` does."""
         run = self._start(inputs, outputs)
+        memory = RunMemory(run, self.weights, inputs, outputs)
+        if observe is not None:
+            self._run_observed(memory, observe)
+            return
         begun: list[Future[None]] = []
         ended = 0
         try:
@@ -149,9 +190,9 @@ class ExecutionPlan:
                     begun[ended].result()
                     ended += 1
                 if segment.is_beside:
-                    begun.append(self.world.start(partial(self._run_on_host, segment, run, inputs, outputs, recording)))
+                    begun.append(self.world.start(partial(self._run_on_host, segment, memory, recording)))
                 elif segment.on_host:
-                    self._run_on_host(segment, run, inputs, outputs, recording)
+                    self._run_on_host(segment, memory, recording)
                 else:
                     self._run_in_c(segment, run, recording)
         finally:  # nobody may get the memory while a collective uses it
@@ -159,6 +200,15 @@ class ExecutionPlan:
                 collective.exception()
         for collective in begun[ended:]:
             collective.result()
+
+    def _run_observed(self, memory: RunMemory, observe: Observe) -> None:
+        """Run the tasks one after the other, those of streams in the order of the list, those of a body together."""
+        for segment in single_tasks(self.tasks):
+            if segment.on_host:
+                self._run_on_host(segment, memory, None)
+            else:
+                self._run_in_c(segment, memory.run, None)
+            observe(segment.last - 1, memory)
 
     def iterate(
         self,
@@ -218,20 +268,13 @@ class ExecutionPlan:
         what = _FAULTS[code].format(value=value, bound=bound)
         return ModelInvalid("D0001", what, where=node, hint=_HINTS.get(code, ""))
 
-    def _run_on_host(
-        self,
-        segment: Segment,
-        run: _kernels.Run,
-        inputs: Sequence[Array],
-        outputs: Sequence[Array],
-        recording: Recording | None,
-    ) -> None:
+    def _run_on_host(self, segment: Segment, memory: RunMemory, recording: Recording | None) -> None:
         start = time.monotonic_ns()
-        self._run_node(self.tasks[segment.first], run, inputs, outputs)
+        self._run_node(self.tasks[segment.first], memory)
         if recording is not None:
             recording.note(segment.first, start, time.monotonic_ns(), is_beside=segment.is_beside)
 
-    def _run_node(self, task: TaskRecord, run: _kernels.Run, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+    def _run_node(self, task: TaskRecord, memory: RunMemory) -> None:
         # What only nodes of the host and collectives need: the records of all operators.
         from atcpy.ir import Engine
         from atcpy.runtime.distributed.run_collective import run_collective
@@ -241,22 +284,13 @@ class ExecutionPlan:
         src, dst = read_slots(task.record)
         if not _is_task_of(node, src, dst):
             raise PackageCorrupt("P0005", "its task has other operands than the node", where=node)
-        memory = {Region.ARENA: memoryview(run), Region.WEIGHTS: self.weights}
-        ports = {Region.INPUT: inputs, Region.OUTPUT: outputs}
-
-        def operand(slot: HostSlot | None) -> Array:
-            assert slot is not None
-            region, index, offset, nbytes = slot
-            whole = as_bytes(ports[region][index]) if region in ports else np.frombuffer(memory[region], np.uint8)
-            return whole[offset : offset + nbytes]
-
         arrays = [
             None
             if value is None or slot is None
-            else from_memory(operand(slot), value.desc.dtype, value.desc.static_shape)
+            else from_memory(memory.operand(slot), value.desc.dtype, value.desc.static_shape)
             for value, slot in zip(node.inputs, src, strict=True)
         ]
-        memories = [operand(slot) for slot in dst]
+        memories = [memory.operand(slot) for slot in dst]
         types = [(value.desc.dtype, value.desc.static_shape) for value in node.outputs]
         # Elements that share bytes cannot be written through an array.
         whole = all(dtype.bits >= 8 for dtype, _ in types)
@@ -290,6 +324,19 @@ def segments_of(tasks: Sequence[TaskRecord], joins: Sequence[int] = ()) -> tuple
         else:
             segments.append(Segment(number, number + 1, on_host=False, joins=ended))
     return tuple(segments)
+
+
+def single_tasks(tasks: Sequence[TaskRecord]) -> Iterator[Segment]:
+    """A segment for each task, in order; tasks that an `if` or a `loop` runs are part of its segment."""
+    from atcpy.kernels.table import read_number
+
+    number = 0
+    while number < len(tasks):
+        family, record = tasks[number].kernel, tasks[number].record
+        behind = sum(read_number(record, family, name) for name in _BODIES.get(family, ()))
+        if family != STREAM_ACTIVE:  # which would run the tasks of its section itself
+            yield Segment(number, number + 1 + behind, family == HOST_FAMILY)
+        number += 1 + behind
 
 
 def _is_task_of(node: Node, src: Sequence[HostSlot | None], dst: Sequence[HostSlot]) -> bool:
