@@ -36,7 +36,7 @@ Open = Callable[[bytes], Any]
 
 
 @dataclass(slots=True)
-class _Step:
+class Step:
     """What one session computes: a node, or the `parts` of a stretch. `input_names` are the names of its inputs in the
     session, `reads` those in the model. Steps with the same `form` share a session, if the types of their inputs agree.
     """
@@ -47,14 +47,17 @@ class _Step:
     writes: list[str]
     proto: onnx.NodeProto | None = None
     captures: bool = False  # graphs in its attributes read what is around them
-    parts: list[_Step] = field(default_factory=list)
+    parts: list[Step] = field(default_factory=list)
     last: list[str] = field(default_factory=list)  # the values that no later step reads
 
 
 class Stepwise:
     """Runs a model like a session of ONNX Runtime."""
 
-    def __init__(self, model: onnx.ModelProto, constants: Mapping[str, Constant], opened: Open) -> None:
+    def __init__(
+        self, model: onnx.ModelProto, constants: Mapping[str, Constant], opened: Open, *, joins: bool = True
+    ) -> None:
+        """`joins`: stretches that occur often get sessions of their own, and their inner values are not computed."""
         self._model = model
         self._constants = {**constants}
         self._open = opened
@@ -67,7 +70,7 @@ class Stepwise:
             self._step(part) for proto in model.graph.node if not self._is_constant(proto) for part in _parts(proto)
         ]
         self._find_last(nodes)
-        self._steps = self._stretched(nodes)
+        self.steps = self._stretched(nodes) if joins else nodes
         self._header = onnx.ModelProto(ir_version=model.ir_version)
         self._header.opset_import.extend(model.opset_import)
         self._header.functions.extend(model.functions)
@@ -76,7 +79,7 @@ class Stepwise:
     def _can_run(self) -> bool:
         """Whether every value is computed before it is read, as ONNX requires."""
         known = {info.name for info in self._model.graph.input} | self._constants.keys()
-        for step in self._steps:
+        for step in self.steps:
             if not known.issuperset(step.reads):
                 return False
             known.update(step.writes)
@@ -87,14 +90,25 @@ class Stepwise:
         if not self._can_run:
             raise cannot_open("it reads values before they are computed")
         values: dict[str, Any] = dict(feeds)
-        kinds = {info.name: _kind(info.type.tensor_type.elem_type) for info in self._model.graph.input}
-        for step in self._steps:
-            self._run(step, values, kinds)
+        kinds = {info.name: tensor_type(info.type.tensor_type.elem_type) for info in self._model.graph.input}
+        for step in self.steps:
+            self.compute(step, values, kinds)
+            for name in step.last:
+                values.pop(name, None)
         for name in names:
             if name not in values:
                 values[name], kinds[name] = _read(self._constants[name])
         self._check_types(kinds)
         return [values[name] for name in names]
+
+    @property
+    def constant_names(self) -> Collection[str]:
+        """The names of the constants of the main graph."""
+        return self._constants.keys()
+
+    def constant(self, name: str) -> Any:
+        """The elements of a constant."""
+        return _read(self._constants[name])[0]
 
     def _is_constant(self, proto: onnx.NodeProto) -> bool:
         """Whether a node is a Constant; if so, add it to the constants."""
@@ -103,7 +117,7 @@ class Stepwise:
             self._constants[proto.output[0]] = constant
         return constant is not None
 
-    def _step(self, proto: onnx.NodeProto) -> _Step:
+    def _step(self, proto: onnx.NodeProto) -> Step:
         reads, writes, captures = list(proto.input), list(proto.output), []
         key: list[object] = [proto.op_type, proto.domain]
         for attr in proto.attribute:
@@ -120,29 +134,29 @@ class Stepwise:
             key.append(tuple(map(bool, writes)))
             writes = [name for name in writes if name]
         key += (input_names, len(writes))
-        return _Step(self._form(tuple(key)), input_names, reads, writes, proto, bool(captures))
+        return Step(self._form(tuple(key)), input_names, reads, writes, proto, bool(captures))
 
     def _form(self, key: object) -> int:
         return self._forms.setdefault(key, len(self._forms))
 
-    def _find_last(self, steps: Sequence[_Step]) -> None:
+    def _find_last(self, steps: Sequence[Step]) -> None:
         seen = set(self._outputs)
         for step in reversed(steps):
             step.last = [name for name in {*step.reads, *step.writes} if name not in seen]
             seen.update(step.last)
 
-    def _stretched(self, steps: Sequence[_Step]) -> list[_Step]:
+    def _stretched(self, steps: Sequence[Step]) -> list[Step]:
         """The steps; those of a stretch that occurs often are joined."""
         stretches = [(stretch, tuple([step.form for step in stretch])) for stretch in _cut_stretches(steps)]
         often = Counter(forms for _, forms in stretches)
         joined = [self._joined(stretch) if often[forms] >= OFTEN else None for stretch, forms in stretches]
         counts = Counter(step.form for step in joined if step is not None)
-        found: list[_Step] = []
+        found: list[Step] = []
         for (stretch, _), step in zip(stretches, joined, strict=True):
             found += stretch if step is None or counts[step.form] < OFTEN else (step,)
         return found
 
-    def _joined(self, parts: Sequence[_Step]) -> _Step | None:
+    def _joined(self, parts: Sequence[Step]) -> Step | None:
         """One step that does what these do; None if it would have no result, or has bodies that capture values."""
         known: dict[str, int] = {}  # by value: negative for those that are only read
         reads: list[str] = []
@@ -167,17 +181,18 @@ class Stepwise:
         key += map(self._declared.get, writes) if self._declared else ()
         key.append(tuple([known[name] for name in left]))
         last = [name for name in reads if name in gone]
-        step = _Step(self._form(tuple(key)), _input_names(len(reads)), reads, left, parts=[*parts], last=last)
+        step = Step(self._form(tuple(key)), _input_names(len(reads)), reads, left, parts=[*parts], last=last)
         return step if left else None
 
     def _check_types(self, kinds: Mapping[str, str]) -> None:
         """Check the types that the model declares: ONNX Runtime would refuse to open it as a whole."""
         for info in (*self._model.graph.output, *self._model.graph.value_info):
             declared = info.type.tensor_type.elem_type
-            if declared and (kind := kinds.get(info.name)) is not None and kind != _kind(declared):
-                raise cannot_open(f'"{info.name}" is {kind}, the model says {_kind(declared)}')
+            if declared and (kind := kinds.get(info.name)) is not None and kind != tensor_type(declared):
+                raise cannot_open(f'"{info.name}" is {kind}, the model says {tensor_type(declared)}')
 
-    def _run(self, step: _Step, values: dict[str, Any], kinds: dict[str, str]) -> None:
+    def compute(self, step: Step, values: dict[str, Any], kinds: dict[str, str]) -> None:
+        """Add the results of a step to the values, and the types of these. Raises one of `stepwise_errors`."""
         for name in step.reads:
             if name not in values:
                 values[name], kinds[name] = _read(self._constants[name])
@@ -185,11 +200,11 @@ class Stepwise:
         if key in self._apart or not self._compute(step, key, values, kinds):
             self._apart.add(key)
             for part in step.parts:
-                self._run(part, values, kinds)
-        for name in step.last:
-            values.pop(name, None)
+                self.compute(part, values, kinds)
+                for name in part.last:
+                    values.pop(name, None)
 
-    def _compute(self, step: _Step, key: object, values: dict[str, Any], kinds: dict[str, str]) -> bool:
+    def _compute(self, step: Step, key: object, values: dict[str, Any], kinds: dict[str, str]) -> bool:
         """Run a step in one session; False if its parts cannot run as one."""
         fed = dict(zip(step.input_names, [values[name] for name in step.reads], strict=True))
         try:
@@ -216,7 +231,7 @@ class Stepwise:
         return True
 
     def _session(
-        self, step: _Step, kinds: Mapping[str, str], inside: Collection[str]
+        self, step: Step, kinds: Mapping[str, str], inside: Collection[str]
     ) -> tuple[Any, list[str], list[str]]:
         """Open a session of a step; return it with the names and types of its results. Constants `inside` are not
         fed.
@@ -250,7 +265,7 @@ class Stepwise:
         session = self._open(model.SerializeToString())
         return session, results, [info.type for info in session.get_outputs()]
 
-    def _add_parts(self, graph: onnx.GraphProto, step: _Step) -> list[str]:
+    def _add_parts(self, graph: onnx.GraphProto, step: Step) -> list[str]:
         """Add the nodes of a stretch, under names of the session; return those of its results."""
         names = dict(zip(step.reads, step.input_names, strict=True))
         for part in step.parts:
@@ -265,7 +280,7 @@ class Stepwise:
         return [names[name] for name in step.writes]
 
 
-def _cut_stretches(steps: Sequence[_Step]) -> Iterator[Sequence[_Step]]:
+def _cut_stretches(steps: Sequence[Step]) -> Iterator[Sequence[Step]]:
     """Cut the steps into stretches. The nodes decide where one ends, so that equal layers are cut alike."""
     start = 0
     for at in range(1, len(steps)):
@@ -316,7 +331,8 @@ def _input_names(count: int) -> tuple[str, ...]:
 
 
 @cache
-def _kind(elem_type: int) -> str:
+def tensor_type(elem_type: int) -> str:
+    """The type of a tensor as ONNX Runtime writes it."""
     return f"tensor({onnx.TensorProto.DataType.Name(elem_type).lower()})"
 
 
@@ -334,8 +350,8 @@ def _read(constant: Constant) -> tuple[Any, str]:
     raw = proto.raw_data if data is None else data
     dtype = _numpy_of(elem_type)
     if dtype is None or not len(raw):
-        return numpy_helper.to_array(proto), _kind(elem_type)
-    return np.frombuffer(raw, dtype).reshape(tuple(proto.dims)), _kind(elem_type)
+        return numpy_helper.to_array(proto), tensor_type(elem_type)
+    return np.frombuffer(raw, dtype).reshape(tuple(proto.dims)), tensor_type(elem_type)
 
 
 def _constant_of(node: onnx.NodeProto) -> Constant | None:
