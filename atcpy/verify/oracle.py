@@ -142,11 +142,15 @@ def _onnxruntime(path: Path, model: onnx.ModelProto, outputs: Sequence[str], thr
 
     # As the model is written: what an optimiser changes is not the truth.
     session = open_at(onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL)
-    return Oracle(
-        f"onnxruntime {onnxruntime.__version__}",
-        partial(run, session),
-        lambda feeds, names: run(open_at(onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL), feeds, names),
-    )
+
+    def run_optimised(feeds: Feeds, names: Sequence[str]) -> list[Any]:
+        try:
+            optimised = open_at(onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL)
+        except ModelInvalid:  # its optimiser breaks some models of 16 bits
+            optimised = session
+        return run(optimised, feeds, names)
+
+    return Oracle(f"onnxruntime {onnxruntime.__version__}", partial(run, session), run_optimised)
 
 
 def _as_value(result: Any) -> Any:

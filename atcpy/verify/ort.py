@@ -19,5 +19,6 @@ def oracle_options(level: Any = None, threads: int = 1) -> Any:
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     options.log_severity_level = 4
+    options.enable_cpu_mem_arena = False  # which takes up to twice the memory that is in use
     options.add_session_config_entry("session.x64quantprecision", "1")
     return options
