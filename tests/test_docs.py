@@ -83,6 +83,7 @@ def test_a_block_that_names_a_file_quotes_it() -> None:
                 "custom-ops.md",
                 "dynamic-shapes.md",
                 "gears.md",
+                "locating-errors.md",
                 "ge-api.md",
                 "memory.md",
                 "precision.md",

@@ -249,13 +249,16 @@ def verify(
     atol: float | None = None,
     rtol: float | None = None,
     cosine: float | None = None,
+    layers: bool = False,
+    locate: bool = False,
     require_signature: PublicKeys | None = None,
     custom_ops: object = (),
     threads: int | None = None,
     allow_hardlinks: bool = False,
 ) -> VerifyReport:
     """Compare a package with its model, by default that of the package's name beside it. What differs is no exception:
-    `passed` is false, and `error` names it.
+    `passed` is false, and `error` names it. With `layers` the values at the borders of tasks are compared as well; with
+    `locate` the `culprit` is the first node that errs by itself, if an output fails.
     """
     from contextlib import nullcontext
 
@@ -269,7 +272,7 @@ def verify(
         report = verification.verify(
             path, model, fill=Fill("random", random), feeds=_feeds(input_data), shapes=shape or {},
             tolerance=Tolerance(atol, rtol, cosine), oracle=oracle, threads=threads, allow_hardlinks=allow_hardlinks,
-            custom=custom, step=run.progress.step, require_signature=require_signature,
+            custom=custom, step=run.progress.step, require_signature=require_signature, layers=layers, locate=locate,
         )  # fmt: skip
     if not report.same_source:
         run.say(f"{report.against} is not the file that the package was made from", level=0)

@@ -15,7 +15,10 @@ from atcpy.cli.standard_streams import File
 if TYPE_CHECKING:
     from atcpy.ops.custom import CustomOps
     from atcpy.verify.compare import OutputReport
+    from atcpy.verify.layers import Culprit, LayerReport, Layers, Location
     from atcpy.verify.verification import VerifyReport
+
+_MAX_LAYERS, _FEW_LAYERS = 20, 5  # that are shown: those that differ, or the worst of those that do not
 
 
 def verify(
@@ -42,10 +45,19 @@ def verify(
     atol: Annotated[float | None, typer.Option("--atol", min=0, help="Largest absolute error.")] = None,
     rtol: Annotated[float | None, typer.Option("--rtol", min=0, help="Largest relative error.")] = None,
     cosine: Annotated[float | None, typer.Option("--cosine", min=0, max=1, help="Least cosine similarity.")] = None,
+    layers: Annotated[
+        bool, typer.Option("--layers", help="Compare at the borders of the package's tasks, too.")
+    ] = False,
+    locate: Annotated[
+        bool, typer.Option("--locate", help="Find the first node that errs by itself, if an output fails.")
+    ] = False,
     require_signature: RequireSignature = None,
     **options: Any,
 ) -> Outcome:
-    """Compare a package with its model in ONNX Runtime, or in the ONNX reference evaluator."""
+    """Compare a package with its model in ONNX Runtime, or in the ONNX reference evaluator.
+
+    atcpy verify m.om --layers · atcpy verify m.om --against m.onnx --locate
+    """
     from atcpy.verify.compare import Tolerance
     from atcpy.verify.inputs import Fill
 
@@ -53,7 +65,7 @@ def verify(
     report = compare_with_model(
         run, Path(package), None if against is None else Path(against), input_data, oracle, custom,
         fill=Fill("random", random), shapes=_shapes(package, shape or [], require_signature),
-        tolerance=Tolerance(atol, rtol, cosine), require_signature=require_signature,
+        tolerance=Tolerance(atol, rtol, cosine), require_signature=require_signature, layers=layers, locate=locate,
     )  # fmt: skip
     if not report.same_source:
         run.say(f"note: {report.against} is not the file that {package} was made from", level=0)
@@ -109,6 +121,10 @@ def _verdict(report: "VerifyReport") -> Iterator[str]:
     width = max((len(output.name) for output in report.outputs), default=0)
     for output in report.outputs:
         yield f"output   {output.name:<{width}}   {output.dtype}  {_figures(output)}"
+    if report.layers is not None:
+        yield from _layer_lines(report.layers)
+    if report.location is not None:
+        yield from _culprit_lines(report.culprit, report.location)
     yield "PASS" if report.passed else "FAIL"
 
 
@@ -121,3 +137,43 @@ def _figures(output: "OutputReport") -> str:
     if output.arbitrated:
         changed += "   as near to float64 as the oracle"
     return f"{figures}   {word} (atol {output.atol:.1e}, rtol {output.rtol:.0e}){changed}"
+
+
+def _layer_lines(layers: "Layers") -> Iterator[str]:
+    from atcpy.report.units import count_of, size
+    from atcpy.verify.layers import worst
+
+    effective = [layer for layer in layers.table if layer.has_effect]
+    harmless = sum(1 for layer in layers.table if not layer.passed and not layer.has_effect)
+    others = f", {layers.uncompared} without a counterpart in the model" if layers.uncompared else ""
+    peak = f"values of the oracle took {size(layers.peak_bytes)} at most"
+    yield f"layers   {count_of(layers.compared, 'value')} compared{others}; {peak}"
+    if harmless:
+        yield f"         {harmless} differ without an effect: the package computes something else there, by a rewrite"
+    shown = effective[:_MAX_LAYERS] or worst([layer for layer in layers.table if layer.passed], _FEW_LAYERS)
+    for layer in shown:
+        yield f"         {_layer_text(layer)}"
+    if len(effective) > _MAX_LAYERS:
+        yield f"         and {len(effective) - _MAX_LAYERS} more that differ: --json has all"
+
+
+def _layer_text(layer: "LayerReport") -> str:
+    word = "ok" if layer.passed else "differs"
+    nan = f"  {layer.nan} NaN" if layer.nan else ""
+    error = f"max abs {layer.max_abs:.1e} (allowed {layer.allowed:.1e})"
+    return f"{layer.op} {layer.node}  {layer.dtype}  {error}{nan}  {word}"
+
+
+def _culprit_lines(culprit: "Culprit | None", location: "Location") -> Iterator[str]:
+    if culprit is None:
+        yield "culprit  none: each node computes what it should from right inputs, and small errors add up"
+        for layer in location.largest:
+            yield f"         {_layer_text(layer)}"
+        return
+    yield f"culprit  {culprit.op} {culprit.node}   {culprit.dtype}   value {culprit.value}"
+    yield f"         stands for {', '.join(culprit.between or culprit.sources)}"
+    if culprit.passes:
+        yield f"         made by {', '.join(culprit.passes)}"
+    own = f"{culprit.isolated_error:.1e} on the oracle's inputs (allowed {culprit.allowed:.1e})"
+    yield f"         errs by {own}; its inputs err by {culprit.inherited_error:.1e}"
+    yield f"help     {culprit.hint}"

@@ -16,6 +16,7 @@ class CodeRow(NamedTuple):
     help: str
 
 
+_FIND_THE_ERROR = "atcpy verify F.om --locate finds the node, atcpy passes bisect M.onnx the pass"
 _TABLE: tuple[tuple[str, tuple[int, ...], str, str], ...] = (
     # Options
     ("E10001", (2,), "the value of an option is not one of the possible ones", "take one of the listed choices"),
@@ -149,13 +150,8 @@ _TABLE: tuple[tuple[str, tuple[int, ...], str, str], ...] = (
     # Running and verifying
     ("D0001", (3,), "a value met while running breaks the rule of an operator", "look at the input that leads there"),
     ("D0002", (3,), "the ranks of a run do not run the same package", "give all of them the same file"),
-    ("V0001", (5,), "an output is outside the tolerance", "convert with --oo_level=O0, then skip single passes"),
-    (
-        "V0002",
-        (5,),
-        "an output has NaN or infinity where the reference has none",
-        "convert with --oo_level=O0, then skip single passes",
-    ),
+    ("V0001", (5,), "an output is outside the tolerance", _FIND_THE_ERROR),
+    ("V0002", (5,), "an output has NaN or infinity where the reference has none", _FIND_THE_ERROR),
     ("V0003", (3,), "the reference cannot run the model", "--oracle ref"),
     # Limits
     ("R0001", (6,), "the memory limit is reached", "raise --memory-limit, or make the shapes smaller"),

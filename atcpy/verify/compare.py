@@ -76,7 +76,7 @@ class OutputReport:
         """The error for an output that failed."""
         if self.passed:
             return None
-        hint = "find out what changed it: convert again with --oo_level=O0, then with --skip_pass for each pass"
+        hint = "atcpy verify F.om --locate finds the node that errs, atcpy passes bisect M.onnx the pass"
         return VerifyFailed(self.code, f'output "{self.name}" {self.why}', where=Where(value=self.name), hint=hint)
 
 
@@ -154,7 +154,7 @@ def _compare_numbers(name: str, dtype: DType, actual: Array, expected: Array, to
         same = actual == expected  # float64 does not tell neighbours of 2**53 apart
     magnitude = np.where(finite, np.abs(np.where(finite, e, 0)), 0.0)
     scale = float(magnitude.max(initial=0.0))
-    atol, rtol = _bounds(tolerance.precision or dtype, scale, tolerance)
+    atol, rtol = bounds(tolerance.precision or dtype, scale, tolerance)
     outside = ~same & (~finite | (error > atol + rtol * magnitude) | ((atol == 0) & (rtol == 0)))
     lost = outside & ~finite
     cosine = _cosine(a[finite], e[finite])
@@ -182,7 +182,8 @@ def _compare_numbers(name: str, dtype: DType, actual: Array, expected: Array, to
     )
 
 
-def _bounds(dtype: DType, scale: float, tolerance: Tolerance) -> tuple[float, float]:
+def bounds(dtype: DType, scale: float, tolerance: Tolerance) -> tuple[float, float]:
+    """The absolute and the relative error that are allowed in values of a type, the largest of which is `scale`."""
     if tolerance.atol is not None or tolerance.rtol is not None:
         return tolerance.atol or 0.0, tolerance.rtol or 0.0
     return STEP.get(dtype, SCALE_SHARE.get(dtype, 0.0) * scale) + STEPS * tolerance.step, 0.0

@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,15 +20,20 @@ from atcpy.om.signature import PublicKeys
 from atcpy.ops.custom import CustomOps
 from atcpy.options import ParseOptions, default_threads, recorded_loop
 from atcpy.parsers.onnx import read_model
+from atcpy.parsers.onnx.reader import ModelFile
 from atcpy.stages.parse import names_tensorflow
 from atcpy.verify.compare import OutputReport, Tolerance, compare_all, paired
 from atcpy.verify.float64 import evaluate_in_float64, recheck
-from atcpy.verify.inputs import Feeds, Fill, Port, integer_bounds, make_feeds, session_ports
+from atcpy.verify.inputs import Array, Feeds, Fill, Port, integer_bounds, make_feeds, session_ports
 from atcpy.verify.iterated import iterated, require_loop
 from atcpy.verify.labels import Classes, label_outputs, other_feeds
 from atcpy.verify.oracle import FindOracle, Oracle, OracleRequest, behind_random, find_oracle, missing_inputs
+from atcpy.verify.precision import coarsest, half_values_of_model
 from atcpy.verify.quantization import quantization_steps
 from atcpy.verify.sizes import TRIALS, describe, is_open, trials, with_sizes
+
+if TYPE_CHECKING:  # most runs compare outputs only
+    from atcpy.verify.layers import Culprit, LayerComparison, Layers, Location
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +47,9 @@ class VerifyReport:
     same_source: bool
     outputs: tuple[OutputReport, ...]
     shapes: tuple[str, ...] = ()  # at which a package of open dims was run
+    layers: "Layers | None" = None
+    culprit: "Culprit | None" = None
+    location: "Location | None" = None  # if a culprit was looked for
     of_one_class: tuple[str, ...] = ()  # outputs of which no random input reached a second class
 
     @property
@@ -73,11 +82,14 @@ def verify(
     step: Callable[[str], None] = lambda text: None,
     find: FindOracle | None = None,
     require_signature: PublicKeys | None = None,
+    layers: bool = False,
+    locate: bool = False,
 ) -> VerifyReport:
     """Compare `package` with the model `against`, by default the recorded one beside it. Dims that are open get the
     sizes of `shapes`, or those of three trials that the oracle accepts. Nodes of `custom` operators are computed by
     `forward` where ONNX Runtime cannot run the model. Callers that verify many packages of one model pass a
-    `RememberingOracles` as `find`.
+    `RememberingOracles` as `find`. `layers` compares at the borders of tasks as well, and `locate` finds the node that
+    errs if an output fails: at the first sizes at which one does.
     """
     step("loading the package")
     session = InferenceSession(package, threads=threads, require_signature=require_signature)
@@ -97,55 +109,25 @@ def verify(
     loop = recorded_loop(session.model.cmdline)
     if loop is not None:
         require_loop(session, loop)
-        case = replace(case, oracle=iterated(case.oracle, loop))
-    precision = session.model.graph.decisions.precision
-    lowered = {name: DType[dtype.upper()] for name, dtype in precision.outputs.items()}
-    trial_reports: list[tuple[OutputReport, ...]] = []
-    tried_sizes: list[str] = []
-    refused: AtcError | None = None
-    classes = Classes(case.labels)
-
-    def run_both(sized: Sequence[Port], inputs: Feeds) -> None:
-        """Compare the outputs for these inputs. Raises AtcError if the oracle cannot run them."""
-        fed = {**chosen_feeds, **inputs}
-        step(f"running the oracle {describe(sized)}")
-        in_model = _in_model(fed, precision)
-        expected = case.oracle.run(in_model, names)
-        step("running the package")
-        actual = session.run(names, fed)
-        for name, array in zip(names, expected, strict=True):
-            classes.note(name, array)
-        pairs = [
-            (name, a, e.astype(a.dtype) if name in precision.cast_outputs else e)
-            for name, a, e in paired(names, actual, expected)
-        ]
-        outputs = compare_all(pairs, tolerance, random=case.random, steps=case.steps, precision=lowered)
-        if tolerance == Tolerance():
-            exact = case.oracle.exact or partial(evaluate_in_float64, path, custom=case.custom)
-            outputs = recheck(outputs, pairs, partial(exact, in_model), partial(case.oracle.run_optimised, in_model))
-        trial_reports.append(outputs)
-
-    for sized in trials(ports):
-        try:
-            run_both(sized, make_feeds(sized, fill, case.bounds))
-        except AtcError as error:
-            refused = error
-            continue
-        tried_sizes.append(describe(sized))
-        if ports and fill.kind == "random":
-            for inputs in other_feeds(sized, fill, case.bounds):
-                if not classes.of_one:
-                    break
-                with suppress(AtcError):
-                    run_both(sized, inputs)
-        if len(tried_sizes) == TRIALS and not any(port.gears for port in ports):
-            break
-    if not trial_reports and refused is not None:
-        if is_open_port := next(filter(is_open, ports), None):
-            sizes = ",".join(str(dim) if isinstance(dim, int) else "1" for dim in is_open_port.shape)
-            refused.hint = f'say which sizes it takes: --shape "{is_open_port.name}={sizes}"'
+        case = replace(case, oracle=iterated(case.oracle, loop), file=None)
+    lowered = session.model.graph.decisions.precision
+    case = replace(case, precision=coarsest(case.precision, lowered.outputs))
+    runs = _Trials(session, case, names, tolerance, lowered, step)
+    refused = runs.run(ports, chosen_feeds, fill)
+    if refused is not None and case.file is not None and oracle is None and case.oracle.name.startswith("onnxruntime"):
+        # ONNX Runtime opens models that it cannot run.
+        step("running the reference evaluator")
+        request = OracleRequest(path, case.file.model, names, "ref", threads or default_threads(), case.custom)
+        by_reference = replace(case, oracle=(find or find_oracle)(request))
+        runs = _Trials(session, by_reference, names, tolerance, lowered, step)
+        if runs.run(ports, chosen_feeds, fill) is None:
+            case, refused = by_reference, None
+    if refused is not None:
+        if (open_port := next(filter(is_open, ports), None)) and refused.code == "V0003":
+            sizes = ",".join(str(dim) if isinstance(dim, int) else "1" for dim in open_port.shape)
+            refused.hint = f'say which sizes it takes: --shape "{open_port.name}={sizes}"'
         raise refused
-    worst = tuple(max(column, key=_badness) for column in _by_output(trial_reports))
+    worst = tuple(max(column, key=_badness) for column in _by_output(runs.reports))
     how = (
         "given"
         if feeds is not None and not ports
@@ -153,18 +135,120 @@ def verify(
         if fill.kind == "random"
         else fill.kind
     )
-    passed = all(output.passed for reports in trial_reports for output in reports)
-    one_class = classes.of_one if ports and fill.kind == "random" else ()
-    shown = tuple(tried_sizes) if any(map(is_open, ports)) else ()
-    return VerifyReport(passed, case.oracle.name, str(path), how, case.sha256 == recorded, worst, shown, one_class)
+    passed = all(output.passed for reports in runs.reports for output in reports)
+    shown = tuple(runs.sizes) if any(map(is_open, ports)) else ()
+    one_class = runs.classes.of_one if ports and fill.kind == "random" else ()
+    report = VerifyReport(
+        passed, case.oracle.name, str(path), how, case.sha256 == recorded, worst, shown, of_one_class=one_class
+    )
+    if not layers and not locate:
+        return report
+    fed = next(
+        (feeds for feeds, reports in zip(runs.feeds, runs.reports, strict=True) if not all(o.passed for o in reports)),
+        runs.feeds[0],
+    )
+    comparison = _comparison(runs, fed, oracle)
+    found = replace(report, layers=comparison.layers)
+    if passed or not locate:
+        return found
+    culprit, location = comparison.locate()
+    return replace(found, culprit=culprit, location=location)
 
 
-def _in_model(fed: Feeds, precision: Precision) -> Feeds:
-    """The same inputs in the types that the model has."""
-    return {
-        name: np.asarray(value, np.float32) if name in precision.float16_inputs else value
-        for name, value in fed.items()
-    }
+@dataclass
+class _Trials:
+    """Runs a package and its oracle at several sizes, and compares the outputs. Callers of the package feed and get
+    some values in other types than the model has: `lowered` has their names.
+    """
+
+    session: InferenceSession
+    case: "_Case"
+    names: Sequence[str]
+    tolerance: Tolerance
+    lowered: Precision
+    step: Callable[[str], None]
+    reports: list[tuple[OutputReport, ...]] = field(default_factory=list)
+    feeds: list[Feeds] = field(default_factory=list)  # of each report
+    sizes: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.classes = Classes(self.case.labels)
+
+    def run(self, ports: Sequence[Port], chosen_feeds: Feeds, fill: Fill) -> AtcError | None:
+        """Run; return why the oracle runs at no sizes."""
+        refused: AtcError | None = None
+        for sized in trials(ports):
+            try:
+                self._run_both(sized, {**chosen_feeds, **make_feeds(sized, fill, self.case.bounds)})
+            except AtcError as error:
+                refused = error
+                continue
+            self.sizes.append(describe(sized))
+            if ports and fill.kind == "random":
+                self._look_for_classes(sized, chosen_feeds, fill)
+            if len(self.sizes) == TRIALS and not any(port.gears for port in ports):
+                break
+        return None if self.reports else refused
+
+    def _run_both(self, sized: Sequence[Port], fed: Feeds) -> None:
+        """Compare the outputs for these inputs. Raises AtcError if the oracle cannot run them."""
+        self.step(f"running the oracle {describe(sized)}")
+        in_model = self.model_feeds(fed)
+        expected = self.case.oracle.run(in_model, self.names)
+        self.step("running the package")
+        actual = self.session.run(self.names, fed)
+        for name, array in zip(self.names, expected, strict=True):
+            self.classes.note(name, array)
+        self.reports.append(self._compare(in_model, actual, expected))
+        self.feeds.append(fed)
+
+    def _look_for_classes(self, sized: Sequence[Port], chosen_feeds: Feeds, fill: Fill) -> None:
+        for inputs in other_feeds(sized, fill, self.case.bounds):
+            if not self.classes.of_one:
+                break
+            with suppress(AtcError):
+                self._run_both(sized, {**chosen_feeds, **inputs})
+
+    def model_feeds(self, fed: Feeds) -> Feeds:
+        """The same inputs in the types that the model has."""
+        return {
+            name: np.asarray(value, np.float32) if name in self.lowered.float16_inputs else value
+            for name, value in fed.items()
+        }
+
+    def _compare(self, fed: Feeds, actual: Sequence[object], expected: Sequence[object]) -> tuple[OutputReport, ...]:
+        case = self.case
+        pairs = [
+            (name, a, e.astype(a.dtype) if name in self.lowered.cast_outputs else e)
+            for name, a, e in paired(self.names, actual, expected)
+        ]
+        outputs = compare_all(pairs, self.tolerance, random=case.random, steps=case.steps, precision=case.precision)
+        if self.tolerance != Tolerance():
+            return outputs
+        return recheck(outputs, pairs, partial(case.exact, fed), partial(case.oracle.run_optimised, fed))
+
+
+def _comparison(runs: _Trials, fed: Feeds, oracle: str | None) -> "LayerComparison":
+    from atcpy.verify.evaluation import ModelEvaluator
+    from atcpy.verify.layers import LayerComparison
+    from atcpy.verify.precision import values_in_16_bits
+
+    case = runs.case
+    if case.file is None:
+        what = "--layers and --locate need the values of an ONNX model that a run of the package runs once"
+        raise Unsupported("E10055", what, hint="verify without them")
+    own = values_in_16_bits(runs.session.model.graph.nodes)
+    return LayerComparison(
+        session=runs.session,
+        evaluator=ModelEvaluator(case.file, oracle, case.custom),
+        feeds=fed,
+        model_feeds=runs.model_feeds(fed),
+        tolerance=runs.tolerance,
+        skipped=case.random,
+        precision={**own, **case.precision},
+        steps=case.steps,
+        step=runs.step,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +262,16 @@ class _Case:
     steps: Mapping[str, float] = field(default_factory=dict)
     custom: CustomOps = CustomOps()  # noqa: RUF009
     labels: frozenset[str] = frozenset()
+    precision: Mapping[str, DType] = field(default_factory=dict)
+    file: ModelFile | None = None  # of an ONNX model that a run of the package runs once
+
+    def exact(self, feeds: Feeds) -> Mapping[str, Array] | None:
+        """The outputs in float64, if they can be computed so."""
+        if self.oracle.exact is not None:
+            return self.oracle.exact(feeds)
+        assert self.file is not None
+        assert self.file.path is not None
+        return evaluate_in_float64(self.file.path, feeds, custom=self.custom)
 
 
 def _refuse_aipp(session: InferenceSession) -> None:
@@ -214,6 +308,8 @@ def _onnx_case(
         quantization_steps(file.model),
         custom,
         label_outputs(file.model),
+        half_values_of_model(file, custom),
+        file,
     )
 
 

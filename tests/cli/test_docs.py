@@ -28,6 +28,7 @@ PAGES = tuple(
         "cli",
         "atc",
         "finding-causes",
+        "locating-errors",
         "memory",
         "optimize",
         "profiling",

@@ -79,3 +79,24 @@ def test_a_model_with_other_inputs_is_no_model_of_this_package(invoke: Invoke, p
     ran = invoke("verify", package, "--against", tmp_path / "other.onnx")
     assert ran.code == 2
     assert 'has an input "z" that the package has not' in ran.err
+
+
+def test_layers_and_the_culprit_of_a_failing_package(
+    invoke: Invoke, package: Path, model: Path, tmp_path: Path
+) -> None:
+    ran = invoke("verify", package, "--layers", "--locate")
+    assert ran.code == 0
+    assert "layers   1 value compared" in ran.out
+    assert "culprit" not in ran.out
+    onnx.save(onnx.parser.parse_model(MODEL.replace("{1, 0, 0, 2,", "{1, 0, 0, 9,")), tmp_path / "other.onnx")
+    ran = invoke("verify", package, "--against", tmp_path / "other.onnx", "--locate")
+    assert ran.code == 5
+    assert "culprit  " in ran.out
+    assert "value y" in ran.out
+    assert "  help: atcpy verify F.om --locate finds the node that errs, atcpy passes bisect M.onnx the pass" in ran.err
+    result = invoke("verify", package, "--against", tmp_path / "other.onnx", "--locate", "--json").envelope["result"]
+    assert result["culprit"]["value"] == "y"
+    assert result["culprit"]["isolated_error"] > result["culprit"]["allowed"]
+    assert (result["layers"]["compared"], result["location"]["rewritten"]) == (1, [])
+    plain = invoke("verify", package, "--json").envelope["result"]
+    assert (plain["layers"], plain["location"], plain["culprit"]) == (None, None, None)
