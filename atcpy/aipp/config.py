@@ -13,7 +13,6 @@ from atcpy.errors import AtcWarning, UsageError, Where
 
 Triple: TypeAlias = tuple[int, int, int]
 Setting: TypeAlias = int | float | str | Sequence[int]
-AIPP = "aipp"  # the attribute of an input that records its settings, as JSON
 CHANNELS = 4
 MAX_SIDE = 4096
 

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from atcpy.aipp.config import AIPP, Picture
+from atcpy.aipp.config import Picture
+from atcpy.aipp.recorded import AIPP
 from atcpy.errors import AtcWarning, UsageError, Where, did_you_mean, raise_os_error
 from atcpy.files import open_file, parse_json, read_file
 from atcpy.ir import DType

@@ -1,18 +1,14 @@
-"""AIPP: pictures of bytes become what the model's inputs take, by nodes in front of the readers of each input.
-
-In ATC's order: channels change places, then crop, colour conversion in int32, mean and factor in float32, padding.
-"""
+"""AIPP: pictures of bytes become what the inputs of a model take, by a node `Aipp` in front of the readers of each."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
-from atcpy.aipp.config import AIPP, CHANNELS, MAX_SIDE, Aipp, AippConfig, Conversion, Picture
+from atcpy.aipp.config import CHANNELS, MAX_SIDE, Aipp, AippConfig, Conversion, Crop, Padding, Picture
+from atcpy.aipp.recorded import AIPP, AIPP_MODEL, ModelInput
 from atcpy.errors import AtcError, AtcWarning, Unsupported, UsageError, Where, did_you_mean, raise_all
-from atcpy.ir import DType, Graph, Node, TensorDesc, Value
+from atcpy.ir import DType, Graph, Node, TensorDesc
 from atcpy.ir.builder import Builder
 from atcpy.ir.shape import Dim, format_shape
 from atcpy.sizes import GearKind
@@ -22,7 +18,7 @@ _AXES = {"NCHW": (0, 2, 3, 1), "NHWC": (0, 1, 2, 3)}  # of N, H, W and C
 
 
 def insert_aipp(graph: Graph, config: AippConfig, layout: str, gears: GearKind | None) -> list[AtcWarning]:
-    """Put the nodes of each block behind its input, which becomes uint8 and NHWC. `layout` is that of the model's
+    """Put the node of each block behind its input, which becomes uint8 and NHWC. `layout` is that of the model's
     inputs. Returns the fields without effect. Raises UsageError (E10052, E10001), Unsupported.
     """
     if layout not in _AXES:
@@ -199,16 +195,21 @@ class _Image:
     # --- nodes --------------------------------------------------------------------------------
 
     def insert(self, graph: Graph) -> None:
-        """Put the nodes between the input and its readers."""
+        """Put a node between the input and its readers."""
         value, uses = self.data.output, self.data.output.uses
         value.desc = TensorDesc.plain(DType.UINT8, self._input_shape())
         self.data.attrs["format"] = "NHWC"
         self.data.attrs[AIPP] = self.block.text
+        shape = tuple(dim if isinstance(dim, int) else None for dim in self.desc.shape or ())
+        self.data.attrs[AIPP_MODEL] = ModelInput(self.desc.dtype.long, self.layout, shape).text
         if uses:
             readers = {use.node for use in uses}
             first = next(node for node in graph.nodes if node in readers)
-            pixels = _Pixels(Builder(graph, first, name=f"{value.name}/aipp"), self, value)
-            result = pixels.finish()
+            builder = Builder(graph, first, name=f"{value.name}/aipp")
+            result = builder.op("Aipp", value, **self._common_attrs(), **self._settings())
+            if self.desc.dtype is DType.FLOAT16:
+                result.desc = TensorDesc.plain(DType.FLOAT32, self.desc.shape)
+                result = builder.cast(result, DType.FLOAT16)
             result.desc = self.desc
             for use in uses:
                 graph.set_input(use.node, use.input_index, result)
@@ -217,6 +218,26 @@ class _Image:
             if declared is not None and uses:
                 graph.inferred.declared[result] = declared
 
+    def _common_attrs(self) -> dict[str, object]:
+        dtype = DType.UINT8 if self.desc.dtype is DType.UINT8 else DType.FLOAT32
+        size = tuple(dim if isinstance(dim, int) else 0 for dim in self.model_size)
+        planar = int(self.layout == "NCHW")
+        return {"planar": planar, "channels": self.channels, "size": size, "to": dtype.onnx}
+
+    def _settings(self) -> dict[str, object]:
+        """The settings of a static block as attributes."""
+        block = self.block
+        crop = block.crop or Crop(0, 0, block.source_height, block.source_width)
+        padding = block.padding or Padding(0, 0, 0, 0, 0.0)
+        conversion = {} if block.conversion is None else _conversion_attrs(block.conversion)
+        return {
+            "format": block.picture.value, "source": (block.source_height, block.source_width),
+            "swap_rb": int(block.swap_rb), "swap_ax": int(block.swap_ax),
+            "crop": (crop.top, crop.left, crop.height, crop.width), "pads": (padding.top, padding.left),
+            "padding": float(padding.value), "mean": tuple(map(float, block.mean[:3])),
+            "factor": tuple(map(float, block.factor[:3])), **conversion,
+        }  # fmt: skip
+
     def _input_shape(self) -> tuple[Dim, ...]:
         height, width = self.source
         if self.block.picture is Picture.YUV420SP:
@@ -224,116 +245,13 @@ class _Image:
         return self._dim(0), height, width, self.block.picture.channels
 
 
-class _Pixels:
-    """Builds the nodes of one block. A value has the axes of the model's layout; `channel` is that of its channels."""
-
-    def __init__(self, builder: Builder, image: _Image, source: Value) -> None:
-        self._builder = builder
-        self._image = image
-        self._block = image.block
-        _, self._height, self._width, self._channel = _AXES[image.layout]
-        self._source = source
-
-    def finish(self) -> Value:
-        """The value that the readers of the input take instead."""
-        value = self._cropped(self._channels())
-        value = value if self._block.conversion is None else self._converted(value, self._block.conversion)
-        return self._padded(self._scaled(value))
-
-    def _channels(self) -> Value:
-        """The three channels, or the only one, as bytes in the order that the switches choose."""
-        if self._block.picture is Picture.YUV420SP:
-            return self._yuv420()
-        value = self._source if self._channel == 3 else self._builder.transpose(self._source, (0, 3, 1, 2))
-        order = list(range(self._block.picture.colours))
-        if self._block.swap_ax:
-            order = [channel + 1 for channel in order]
-        if self._block.swap_rb:
-            return self._builder.op(
-                "Gather", value, self._builder.const(order[::-1], label="order"), axis=self._channel
-            )
-        if len(order) == self._block.picture.channels:
-            return value
-        return self._builder.slice(value, order[0], order[-1] + 1, self._channel)
-
-    def _yuv420(self) -> Value:
-        """Y, U and V of each pixel: those of U and V are repeated 2×2."""
-        builder = self._builder
-        height, width = map(_number, self._image.source)
-        count, flat = height * width, builder.reshape(self._source, (0, height * width * 3 // 2))
-        first = self._channel == 1  # the channels come before the rows
-        y = builder.reshape(builder.slice(flat, 0, count, 1), (0, 1, height, width) if first else (0, height, width, 1))
-        uv = builder.reshape(builder.slice(flat, count, count * 3 // 2, 1), (0, height // 2, width // 2, 2))
-        if self._block.swap_rb:
-            uv = builder.op("Gather", uv, builder.const([1, 0], label="order"), axis=3)
-        if first:
-            uv = builder.transpose(uv, (0, 3, 1, 2))
-            split, repeats, joined = (0, 2, height // 2, 1, width // 2, 1), (1, 1, 1, 2, 1, 2), (0, 2, height, width)
-        else:
-            split, repeats, joined = (0, height // 2, 1, width // 2, 1, 2), (1, 1, 2, 1, 2, 1), (0, height, width, 2)
-        repeated = builder.op("Expand", builder.reshape(uv, split), builder.const(repeats, label="shape"))
-        return builder.op("Concat", y, builder.reshape(repeated, joined), axis=self._channel)
-
-    def _cropped(self, value: Value) -> Value:
-        if crop := self._block.crop:
-            for axis, start, size in (
-                (self._height, crop.top, crop.height or self._image.model_size[0]),
-                (self._width, crop.left, crop.width or self._image.model_size[1]),
-            ):
-                value = self._builder.slice(value, start, start + _number(size), axis)
-        return value
-
-    def _converted(self, value: Value, conversion: Conversion) -> Value:
-        """The rows of the matrix times the channels, >> 8, in int32. Division rounds towards 0 and >> down: an offset
-        that is a multiple of 256 makes what is divided positive; a sum is below 3 · 32768 · 255 < 2²⁵.
-        """
-        builder, rows = self._builder, conversion.rows[: self._image.channels]
-        total = self._per_channel([2**25] * len(rows), DType.INT32)
-        for channel, bias in enumerate(conversion.input_bias):
-            column = [row[channel] for row in rows]
-            if any(column) or channel == 0:  # one gives the result its shape
-                plane = builder.cast(builder.slice(value, channel, channel + 1, self._channel), DType.INT32)
-                if bias:
-                    plane = builder.op("Sub", plane, builder.const(bias, DType.INT32, label="bias"))
-                term = builder.op("Mul", plane, self._per_channel(column, DType.INT32))
-                total = builder.op("Add", total, term)
-        shifted = builder.op("Div", total, builder.const(256, DType.INT32, label="divisor"))
-        biases = [bias - 2**17 for bias in conversion.output_bias[: len(rows)]]
-        biased = builder.op("Add", shifted, self._per_channel(biases, DType.INT32))
-        limits = (builder.const(limit, DType.INT32, label="limit") for limit in (0, 255))
-        return builder.op("Clip", biased, *limits)
-
-    def _scaled(self, value: Value) -> Value:
-        """Levels as the model takes them: (level - mean) · factor, computed in float32; bytes stay as they are."""
-        builder, dtype = self._builder, self._image.desc.dtype
-        if dtype is DType.UINT8:
-            return builder.cast(value, dtype) if self._block.conversion is not None else value
-        value = builder.cast(value, DType.FLOAT32)
-        mean, factor = (numbers[: self._image.channels] for numbers in (self._block.mean, self._block.factor))
-        if any(mean):
-            value = builder.op("Sub", value, self._per_channel(mean, DType.FLOAT32))
-        if any(number != 1.0 for number in factor):
-            value = builder.op("Mul", value, self._per_channel(factor, DType.FLOAT32))
-        return value if dtype is DType.FLOAT32 else builder.cast(value, dtype)
-
-    def _padded(self, value: Value) -> Value:
-        padding, dtype = self._block.padding, self._image.desc.dtype
-        if padding is None:
-            return value
-        pads = np.zeros(8, np.int64)
-        pads[[self._height, self._width, 4 + self._height, 4 + self._width]] = (
-            padding.top,
-            padding.left,
-            padding.bottom,
-            padding.right,
-        )
-        number = self._builder.const(padding.value, dtype, label="padding")
-        return self._builder.op("Pad", value, self._builder.const(pads, label="pads"), number, mode="constant")
-
-    def _per_channel(self, numbers: Sequence[float], dtype: DType) -> Value:
-        """A constant with a number for each channel."""
-        shape = (len(numbers), 1, 1) if self._channel == 1 else (len(numbers),)
-        return self._builder.const(np.reshape(numbers, shape), dtype, label="channels")
+def _conversion_attrs(conversion: Conversion) -> dict[str, object]:
+    """The matrix, and what is added to each row's sum before it is shifted by 8 bits: both biases."""
+    offsets = (
+        256 * bias - sum(number * before for number, before in zip(row, conversion.input_bias, strict=True))
+        for row, bias in zip(conversion.rows, conversion.output_bias, strict=True)
+    )
+    return {"matrix": tuple(number for row in conversion.rows for number in row), "offset": tuple(offsets)}
 
 
 def _number(dim: Dim) -> int:

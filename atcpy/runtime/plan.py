@@ -32,6 +32,7 @@ _FAULTS = {
     1: "index {value} is outside an axis of size {bound}",
     2: "integer division by zero",
     3: "its condition still holds after {value} iterations: it does not seem to end",
+    4: "the parameters of AIPP do not fit: {value} at byte {bound}",
 }
 _HINTS = {3: "give the Loop a trip count"}
 

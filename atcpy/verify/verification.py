@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from atcpy import InferenceSession
-from atcpy.aipp.config import AIPP
+from atcpy.aipp.recorded import AIPP
 from atcpy.errors import AtcError, AtcWarning, Unsupported, UsageError, Where, group, raise_os_error
 from atcpy.files import open_file
 from atcpy.ir import DType, Source

@@ -304,7 +304,7 @@ NEVER_EMPTY = {
     "conv2d", "conv_transpose2d", "convnd", "depthwise2d", "attention", "batchnorm", "normalize", "lrn", "pool2d",
     "poolnd", "resize2d", "interp", "rotary", "qgemm", "qdepthwise", "softmax",
 }  # fmt: skip
-ELSEWHERE = {"transdata": "test_transdata.py", "graph_kernel": "test_graph_kernel.py"}
+ELSEWHERE = {"aipp": "test_aipp.py", "transdata": "test_transdata.py", "graph_kernel": "test_graph_kernel.py"}
 ROWS = [(row.family, row.isa) for row in kernel_table()]
 VECTOR_FAMILIES = {family for family, isa in ROWS if isa != "scalar"}
 

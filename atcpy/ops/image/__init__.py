@@ -1,3 +1,3 @@
-"""Resize, grids, regions and boxes."""
+"""Resize, grids, regions, boxes, and pictures as inputs."""
 
-from atcpy.ops.image import grid_sample, nms, resize, roi
+from atcpy.ops.image import aipp, grid_sample, nms, resize, roi

@@ -39,7 +39,8 @@ enum atc_fault_code {
     FAULT_NONE = 0,
     FAULT_INDEX_OUTSIDE = 1,
     FAULT_DIVISION_BY_ZERO = 2,
-    FAULT_ENDLESS = 3, /* a loop without a trip count; `bound` is the most iterations */
+    FAULT_ENDLESS = 3,   /* a loop without a trip count; `bound` is the most iterations */
+    FAULT_PARAMETER = 4, /* a parameter that an input holds; `bound` is the byte where it begins */
 };
 
 /* One call of a kernel: work items [begin, end) of those that the family counts. Which items a
