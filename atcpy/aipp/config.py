@@ -13,8 +13,10 @@ from atcpy.errors import AtcWarning, UsageError, Where
 
 Triple: TypeAlias = tuple[int, int, int]
 Setting: TypeAlias = int | float | str | Sequence[int]
+AIPP = "aipp"  # the attribute of an input that records its settings, as JSON
 CHANNELS = 4
 MAX_SIDE = 4096
+DYNAMIC = "dynamic"  # an `aipp_mode`
 
 
 class Picture(Enum):
@@ -38,16 +40,17 @@ class Picture(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """Where the fields of a block stand in its file."""
+    """Where the fields of a block stand."""
 
-    file: str
-    line: int  # of the block
-    lines: Mapping[str, int]
+    file: str = ""
+    line: int | None = None  # of the block
+    lines: Mapping[str, int] = field(default_factory=dict)
+    value: str = ""  # the input, where the caller of a run sets the fields
 
     def where(self, *names: str) -> Where:
         """The first of these fields that is set, else the block."""
         line = next((self.lines[name] for name in names if name in self.lines), self.line)
-        return Where(file=self.file, line=line)
+        return Where(file=self.file, line=line, value=self.value)
 
     def error(self, what: str, *names: str, hint: str = "") -> UsageError:
         """E10052 at the first of these fields that is set."""
@@ -94,14 +97,37 @@ class Conversion:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Aipp:
-    """One block. `settings` are the fields that have an effect, with their defaults, by ATC's names; the sizes of
-    `source` are 0 where the model's count.
-    """
+class Block:
+    """One block. `settings` are the fields that have an effect, with their defaults, by ATC's names."""
 
     rank: int
     name: str
     consumers: tuple[int, ...]
+    settings: Mapping[str, Setting]
+    fields: Fields = field(compare=False)
+    warnings: tuple[AtcWarning, ...] = field(default=(), compare=False)
+
+    @property
+    def text(self) -> str:
+        """The settings in canonical spelling, as the package records them."""
+        return json.dumps(dict(sorted(self.settings.items())), separators=(",", ":"))
+
+    def problems_with_image_gears(self) -> Iterator[UsageError]:
+        """The fields that set a size, which --dynamic_image_size leaves open."""
+        yield from ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DynamicAipp(Block):
+    """A block whose settings come with each run, for pictures of at most so many bytes together."""
+
+    max_source_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Aipp(Block):
+    """A static block; the sizes of the source are 0 where the model's count."""
+
     picture: Picture
     source_height: int
     source_width: int
@@ -109,12 +135,10 @@ class Aipp:
     swap_ax: bool
     crop: Crop | None
     conversion: Conversion | None
-    mean: tuple[float, ...]  # mean_chn + min_chn of each channel
+    mean: tuple[int, ...]  # mean_chn of each channel
+    low: tuple[float, ...]  # min_chn
     factor: tuple[float, ...]
     padding: Padding | None
-    settings: Mapping[str, Setting]
-    fields: Fields = field(compare=False)
-    warnings: tuple[AtcWarning, ...] = field(default=(), compare=False)
 
     def problems_with_image_gears(self) -> Iterator[UsageError]:
         """The fields that set a size, which --dynamic_image_size leaves open."""
@@ -131,17 +155,12 @@ class Aipp:
             if is_on
         )
 
-    @property
-    def text(self) -> str:
-        """The settings in canonical spelling, as the package records them."""
-        return json.dumps(dict(sorted(self.settings.items())), separators=(",", ":"))
-
 
 @dataclass(frozen=True, slots=True)
 class AippConfig:
     """A configuration file."""
 
-    blocks: tuple[Aipp, ...]
+    blocks: tuple[Aipp | DynamicAipp, ...]
 
     @property
     def sha256(self) -> str:

@@ -7,17 +7,20 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-AIPP = "aipp"  # the settings of the block of an input, by ATC's names, as JSON
+MAX_DIM = 2**31 - 1
 AIPP_MODEL = "aipp_model"  # the input that the model has in its place, as JSON
 
 
 @dataclass(frozen=True, slots=True)
 class ModelInput:
-    """The input of a model that AIPP computes: type, layout (NCHW or NHWC) and dims; None is an open one."""
+    """The input of a model that AIPP computes: type, layout (NCHW or NHWC) and dims; None is an open one. `parameters`
+    is the further input that has the settings of each run, if there is one.
+    """
 
     dtype: str
     layout: str
     shape: tuple[int | None, ...]
+    parameters: str = ""
 
     @property
     def text(self) -> str:
@@ -26,8 +29,20 @@ class ModelInput:
 
     @classmethod
     def read(cls, record: Mapping[str, Any]) -> ModelInput:
-        """The inverse of `text`, of what JSON holds."""
-        return cls(record["dtype"], record["layout"], tuple(record["shape"]))
+        """The inverse of `text`, of what JSON holds. Raises ValueError, TypeError or KeyError for anything else."""
+        model = cls(record["dtype"], record["layout"], tuple(record["shape"]), record["parameters"])
+        sizes_fit = all(dim is None or (type(dim) is int and 0 <= dim <= MAX_DIM) for dim in model.shape)
+        if (
+            model.dtype not in ("float32", "float16", "uint8")
+            or model.layout not in ("NCHW", "NHWC")
+            or len(model.shape) != 4
+            or not sizes_fit
+            or not isinstance(model.parameters, str)
+            or (model.parameters and None in model.shape)
+            or model.shape[1 if model.layout == "NCHW" else 3] not in (1, 3)
+        ):
+            raise ValueError(f"{model} is no picture")
+        return model
 
     @property
     def pictures(self) -> int | None:

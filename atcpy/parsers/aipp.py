@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from atcpy.aipp.config import CHANNELS, MAX_SIDE, Aipp, AippConfig, Conversion, Crop, Padding, Picture
-from atcpy.aipp.recorded import AIPP, AIPP_MODEL, ModelInput
+from atcpy.aipp.config import (
+    AIPP,
+    CHANNELS,
+    MAX_SIDE,
+    Aipp,
+    AippConfig,
+    Block,
+    Conversion,
+    Crop,
+    DynamicAipp,
+    Padding,
+    Picture,
+)
+from atcpy.aipp.fit import channel_problems, size_problems, source_problems
+from atcpy.aipp.parameters import MAX_PICTURES, PARAMETERS_NAME, block_bytes
+from atcpy.aipp.recorded import AIPP_MODEL, ModelInput
 from atcpy.errors import AtcError, AtcWarning, Unsupported, UsageError, Where, did_you_mean, raise_all
 from atcpy.ir import DType, Graph, Node, TensorDesc
 from atcpy.ir.builder import Builder
@@ -25,7 +41,7 @@ def insert_aipp(graph: Graph, config: AippConfig, layout: str, gears: GearKind |
         what = f"--input_format: {layout}: AIPP is for pictures, which are NCHW or NHWC"
         raise UsageError("E10001", what, where=Where(option="input_format"))
     problems: list[AtcError] = []
-    pictures: dict[Node, _Image] = {}
+    pictures: dict[Node, _Input] = {}
     for block in config.blocks:
         data = _input_of(block, graph.inputs)
         if isinstance(data, Node) and data in pictures:
@@ -40,7 +56,8 @@ def insert_aipp(graph: Graph, config: AippConfig, layout: str, gears: GearKind |
             continue
         found = list(_problems_of_input(block, data, layout, gears))
         if not found:
-            pictures[data] = image = _Image(block, data, data.output.desc, layout)
+            image = _input(block, data, layout)
+            pictures[data] = image
             found = list(image.problems())
         problems += found
     raise_all(problems)
@@ -49,7 +66,7 @@ def insert_aipp(graph: Graph, config: AippConfig, layout: str, gears: GearKind |
     return [warning for image in pictures.values() for warning in image.warnings()]
 
 
-def _input_of(block: Aipp, inputs: Sequence[Node]) -> Node | AtcError:
+def _input_of(block: Block, inputs: Sequence[Node]) -> Node | AtcError:
     names = [node.output.name for node in inputs]
     if block.name:
         if block.name in names:
@@ -62,7 +79,7 @@ def _input_of(block: Aipp, inputs: Sequence[Node]) -> Node | AtcError:
     return block.fields.error(what, "related_input_rank", hint=f"the inputs are {', '.join(names)}")
 
 
-def _problems_of_input(block: Aipp, data: Node, layout: str, gears: GearKind | None) -> Iterator[AtcError]:
+def _problems_of_input(block: Block, data: Node, layout: str, gears: GearKind | None) -> Iterator[AtcError]:
     """Why an input is no picture of a size that is known."""
     fields, desc = block.fields, data.output.desc
     target = f'the input "{data.output.name}"'
@@ -79,8 +96,11 @@ def _problems_of_input(block: Aipp, data: Node, layout: str, gears: GearKind | N
     varying = {axis for axis, dim in enumerate(desc.shape) if not isinstance(dim, int)}
     if varying - may_vary or channels in varying:
         hint = f'fix the sizes: --input_shape="{data.output.name}:1,3,224,224", or list them as gears'
-        yield fields.error(f"{target} {format_shape(desc.shape)} is open, and static AIPP has one size", hint=hint)
-    elif varying & {height, width} and block.picture is Picture.YUV420SP:
+        yield fields.error(f"{target} {format_shape(desc.shape)} is open, and AIPP has one size", hint=hint)
+    elif varying and isinstance(block, DynamicAipp):
+        what = "AIPP: aipp_mode: dynamic with gears is not supported: the bytes of pictures do not tell the gear"
+        yield Unsupported("E10055", what, where=fields.where("aipp_mode"), hint="aipp_mode: static")
+    elif varying & {height, width} and isinstance(block, Aipp) and block.picture is Picture.YUV420SP:
         why = "the height of its input is no gear of the model's"
         what = f"AIPP: YUV420SP_U8 with --dynamic_image_size is not supported: {why}"
         yield Unsupported("E10055", what, where=fields.where("input_format"), hint="RGB888_U8")
@@ -92,10 +112,10 @@ def _problems_of_input(block: Aipp, data: Node, layout: str, gears: GearKind | N
 
 
 @dataclass(frozen=True, slots=True)
-class _Image:
-    """A block, the input that it is for, and the type that this has in the model."""
+class _Input(ABC):
+    """An input with a block, and the type that it has in the model."""
 
-    block: Aipp
+    block: Block
     data: Node
     desc: TensorDesc
     layout: str
@@ -113,75 +133,123 @@ class _Image:
         return channels
 
     @property
-    def source(self) -> tuple[Dim, Dim]:
-        """Height and width of the picture that is fed."""
-        return self.block.source_height or self._dim(1), self.block.source_width or self._dim(2)
-
-    @property
     def model_size(self) -> tuple[Dim, Dim]:
         """Height and width that the model takes."""
         return self._dim(1), self._dim(2)
 
+    @abstractmethod
+    def problems(self) -> Iterator[AtcError]:
+        """What does not fit the model."""
+
+    @abstractmethod
+    def warnings(self) -> list[AtcWarning]:
+        """The fields without effect."""
+
+    @abstractmethod
+    def insert(self, graph: Graph) -> None:
+        """Put a node between the input and its readers."""
+
+    def _insert(self, graph: Graph, shape: tuple[Dim, ...], parameters: Node | None, **attrs: Any) -> None:
+        """Make the input one of bytes. `parameters` is the further operand of the node, `attrs` are its settings."""
+        value, uses = self.data.output, self.data.output.uses
+        value.desc = TensorDesc.plain(DType.UINT8, shape)
+        self.data.attrs["format"] = "ND" if parameters else "NHWC"
+        self.data.attrs[AIPP] = self.block.text
+        dims = tuple(dim if isinstance(dim, int) else None for dim in self.desc.shape or ())
+        name = "" if parameters is None else parameters.output.name
+        self.data.attrs[AIPP_MODEL] = ModelInput(self.desc.dtype.long, self.layout, dims, name).text
+        if uses:
+            readers = {use.node for use in uses}
+            first = next(node for node in graph.nodes if node in readers)
+            builder = Builder(graph, first, name=f"{value.name}/aipp")
+            operands = [value] if parameters is None else [value, parameters.output]
+            result = builder.op("Aipp", *operands, **self._attrs_of_model(), **attrs)
+            if self.desc.dtype is DType.FLOAT16:
+                result.desc = TensorDesc.plain(DType.FLOAT32, self.desc.shape)
+                result = builder.cast(result, DType.FLOAT16)
+            result.desc = self.desc
+            for use in uses:
+                graph.set_input(use.node, use.input_index, result)
+        if graph.inferred is not None:
+            declared = graph.inferred.declared.pop(value, None)
+            if declared is not None and uses:
+                graph.inferred.declared[result] = declared
+
+    def _attrs_of_model(self) -> dict[str, object]:
+        dtype = DType.UINT8 if self.desc.dtype is DType.UINT8 else DType.FLOAT32
+        size = tuple(dim if isinstance(dim, int) else 0 for dim in self.model_size)
+        planar = int(self.layout == "NCHW")
+        return {"planar": planar, "channels": self.channels, "size": size, "to": dtype.onnx}
+
+
+def _input(block: Aipp | DynamicAipp, data: Node, layout: str) -> _Input:
+    if isinstance(block, DynamicAipp):
+        return _DynamicInput(block, data, data.output.desc, layout)
+    return _StaticInput(block, data, data.output.desc, layout)
+
+
+@dataclass(frozen=True, slots=True)
+class _DynamicInput(_Input):
+    """Its settings are a further input."""
+
+    block: DynamicAipp
+
+    def problems(self) -> Iterator[AtcError]:
+        pictures, error = _number(self._dim(0)), self.block.fields.error
+        if self.channels not in (1, 3):
+            yield error(f'the input "{self.data.output.name}" has {self.channels} channels, and AIPP makes 1 or 3')
+        if not 0 < pictures <= MAX_PICTURES:
+            yield error(f'the input "{self.data.output.name}" takes {pictures} pictures, outside 1..{MAX_PICTURES}')
+        most, size = pictures * MAX_SIDE * MAX_SIDE * 4, self.block.max_source_bytes
+        if size > max(most, 1):
+            yield error(f"max_src_image_size: {size} is outside 1..{most}", "max_src_image_size")
+
+    def warnings(self) -> list[AtcWarning]:
+        return list(self.block.warnings)
+
+    def insert(self, graph: Graph) -> None:
+        others = [node.output.name for node in graph.inputs]
+        count = sum(name.startswith(PARAMETERS_NAME) for name in others)
+        pictures = _number(self._dim(0))
+        parameters = graph.append(
+            "Data",
+            (),
+            {"index": len(others), "format": "ND"},
+            name=PARAMETERS_NAME + (f"_{count}" if count else ""),
+            outputs=(PARAMETERS_NAME + (f"_{count}" if count else ""),),
+            before=next(iter(graph.nodes)),
+        )
+        parameters.output.desc = TensorDesc.plain(DType.UINT8, (block_bytes(pictures),))
+        shape = (self.block.max_source_bytes,)
+        self._insert(graph, shape, parameters, batch=pictures)
+
+
+@dataclass(frozen=True, slots=True)
+class _StaticInput(_Input):
+    """Its settings are attributes of the node."""
+
+    block: Aipp
+
+    @property
+    def source(self) -> tuple[Dim, Dim]:
+        """Height and width of the picture that is fed."""
+        return self.block.source_height or self._dim(1), self.block.source_width or self._dim(2)
+
     # --- checks -------------------------------------------------------------------------------
 
     def problems(self) -> Iterator[AtcError]:
-        """What does not fit the model."""
-        yield from self._channel_problems()
+        name = self.data.output.name
+        yield from channel_problems(self.block, name, self.channels)
         if (padding := self.block.padding) and not self.desc.dtype.can_hold(padding.value):
             what = f"padding_value: {padding.value:g} is no number of the type of the input, {self.desc.dtype.long}"
             yield self.block.fields.error(what, "padding_value")
         height, width = self.source
         if isinstance(height, int) and isinstance(width, int):
-            yield from self._source_problems(height, width)
-            yield from self._size_problems(height, width)
-
-    def _channel_problems(self) -> Iterator[AtcError]:
-        block, channels = self.block, self.channels
-        made = 3 if block.conversion is not None else block.picture.colours
-        if channels == made:
-            return
-        hint = ""
-        if block.conversion is not None and channels == 1:
-            if not any(map(any, block.conversion.rows[1:])):
-                return
-            hint = "for gray, the second and the third row of the matrix are 0"
-        elif channels == 1:
-            hint = "a conversion makes gray: csc_switch, matrix_r0c0: 76, matrix_r0c1: 150, matrix_r0c2: 30, the rest 0"
-        what = f'{block.picture.value} gives {made} channels, the input "{self.data.output.name}" takes {channels}'
-        yield block.fields.error(what, "csc_switch" if block.conversion else "input_format", hint=hint)
-
-    def _source_problems(self, height: int, width: int) -> Iterator[AtcError]:
-        for name, size, least in (("src_image_size_h", height, 1), ("src_image_size_w", width, 2)):
-            if not least <= size <= MAX_SIDE:
-                yield self.block.fields.error(f"{name}: {size} is outside {least}..{MAX_SIDE}", name)
-            elif self.block.picture is Picture.YUV420SP and size % 2:
-                yield self.block.fields.error(f"{name}: {size} is odd, and YUV420SP_U8 has a U and a V of 2×2", name)
-
-    def _size_problems(self, height: int, width: int) -> Iterator[AtcError]:
-        block, size, model = self.block, (height, width), self.model_size
-        if crop := block.crop:
-            size = (_number(crop.height or model[0]), _number(crop.width or model[1]))
-            for letter, start, part, whole in (("w", crop.left, size[1], width), ("h", crop.top, size[0], height)):
-                if start + part > whole:
-                    what = f"crop {size[1]}×{size[0]} at ({crop.left},{crop.top}) leaves the {width}×{height} source"
-                    names = (f"crop_size_{letter}", f"load_start_pos_{letter}", "crop")
-                    yield block.fields.error(f"{what}: {start} + {part} > {whole}", *names)
-        top = bottom = left = right = 0
-        if padding := block.padding:
-            top, bottom, left, right = padding.top, padding.bottom, padding.left, padding.right
-        for letter, before, part, after, expected in (
-            ("w", left, size[1], right, model[1]),
-            ("h", top, size[0], bottom, model[0]),
-        ):
-            if before + part + after != expected:
-                sum_of = f"{before} + {part} + {after}" if padding else f"{part}"
-                name = "width" if letter == "w" else "height"
-                what = f'the {name} of the picture is not that of the input "{self.data.output.name}"'
-                fields = (f"crop_size_{letter}", f"src_image_size_{letter}", "padding", "crop")
-                yield block.fields.error(f"{what}: {sum_of} ≠ {expected}", *fields)
+            yield from source_problems(self.block, height, width)
+            model_height, model_width = map(_number, self.model_size)
+            yield from size_problems(self.block, name, (height, width), (model_height, model_width))
 
     def warnings(self) -> list[AtcWarning]:
-        """The fields without effect."""
         block, channels = self.block, self.channels
         stems = ("mean", "min", "var_reci")
         if self.desc.dtype is DType.UINT8:
@@ -195,34 +263,7 @@ class _Image:
     # --- nodes --------------------------------------------------------------------------------
 
     def insert(self, graph: Graph) -> None:
-        """Put a node between the input and its readers."""
-        value, uses = self.data.output, self.data.output.uses
-        value.desc = TensorDesc.plain(DType.UINT8, self._input_shape())
-        self.data.attrs["format"] = "NHWC"
-        self.data.attrs[AIPP] = self.block.text
-        shape = tuple(dim if isinstance(dim, int) else None for dim in self.desc.shape or ())
-        self.data.attrs[AIPP_MODEL] = ModelInput(self.desc.dtype.long, self.layout, shape).text
-        if uses:
-            readers = {use.node for use in uses}
-            first = next(node for node in graph.nodes if node in readers)
-            builder = Builder(graph, first, name=f"{value.name}/aipp")
-            result = builder.op("Aipp", value, **self._common_attrs(), **self._settings())
-            if self.desc.dtype is DType.FLOAT16:
-                result.desc = TensorDesc.plain(DType.FLOAT32, self.desc.shape)
-                result = builder.cast(result, DType.FLOAT16)
-            result.desc = self.desc
-            for use in uses:
-                graph.set_input(use.node, use.input_index, result)
-        if graph.inferred is not None:
-            declared = graph.inferred.declared.pop(value, None)
-            if declared is not None and uses:
-                graph.inferred.declared[result] = declared
-
-    def _common_attrs(self) -> dict[str, object]:
-        dtype = DType.UINT8 if self.desc.dtype is DType.UINT8 else DType.FLOAT32
-        size = tuple(dim if isinstance(dim, int) else 0 for dim in self.model_size)
-        planar = int(self.layout == "NCHW")
-        return {"planar": planar, "channels": self.channels, "size": size, "to": dtype.onnx}
+        self._insert(graph, self._input_shape(), None, **self._settings())
 
     def _settings(self) -> dict[str, object]:
         """The settings of a static block as attributes."""
@@ -234,7 +275,7 @@ class _Image:
             "format": block.picture.value, "source": (block.source_height, block.source_width),
             "swap_rb": int(block.swap_rb), "swap_ax": int(block.swap_ax),
             "crop": (crop.top, crop.left, crop.height, crop.width), "pads": (padding.top, padding.left),
-            "padding": float(padding.value), "mean": tuple(map(float, block.mean[:3])),
+            "padding": float(padding.value), "mean": tuple(float(block.mean[i] + block.low[i]) for i in range(3)),
             "factor": tuple(map(float, block.factor[:3])), **conversion,
         }  # fmt: skip
 

@@ -32,8 +32,9 @@ _FAULTS = {
     1: "index {value} is outside an axis of size {bound}",
     2: "integer division by zero",
     3: "its condition still holds after {value} iterations: it does not seem to end",
-    4: "the parameters of AIPP do not fit: {value} at byte {bound}",
+    4: "the parameters of AIPP do not fit: {field} is {value}",
 }
+_PARAMETER = 4
 _HINTS = {3: "give the Loop a trip count"}
 
 
@@ -266,7 +267,12 @@ class ExecutionPlan:
     def _invalid(self, fault: _kernels.Fault) -> ModelInvalid:
         task, code, value, bound = fault.args
         node = self.node(self.tasks[task].op_index)
-        what = _FAULTS[code].format(value=value, bound=bound)
+        field = ""
+        if code == _PARAMETER:
+            from atcpy.aipp.parameters import field_at
+
+            field = field_at(bound)
+        what = _FAULTS[code].format(value=value, bound=bound, field=field)
         return ModelInvalid("D0001", what, where=node, hint=_HINTS.get(code, ""))
 
     def _run_on_host(self, segment: Segment, memory: RunMemory, recording: Recording | None) -> None:

@@ -309,19 +309,25 @@ class InferenceSession:
         timeout: float | None = None,
         out: Sequence[Array | None] | None = None,
         profile: Profile | None = None,
+        aipp: Mapping[str, object] | None = None,
     ) -> list[Any]:
         """Runs the model. `feeds` maps every input's name to an array of its dtype and shape; the
         result has the outputs named, or all, as arrays that the caller owns. A sequence is a list, a
         map a dict, an optional without value None. `timeout`: most seconds that it may take. `out`:
         memory for each of these outputs, or None for one that the session allocates; arrays of the
         outputs' types and shapes, contiguous and apart from each other and from all feeds. `profile` gets the times of
-        the tasks.
+        the tasks. `aipp`: settings of dynamic AIPP by input, one mapping of ATC's fields, or one a picture; then the
+        input is fed as pictures, [N, H, W, C].
 
         Raises UsageError for feeds that do not fit, ModelInvalid (D0001) for values that break an
         op's rule, ResourceLimit if there is no memory (R0001) or the time is over (R0003); ModelInvalid (D0002) if
         other ranks run another package. The session can be used again after each of them; but not after PackageCorrupt
         (P0009), if the file of the package was changed or cut short since it was opened.
         """
+        if aipp:
+            from atcpy.runtime.picture_inputs import with_parameters
+
+            feeds = with_parameters(self.model.graph.inputs, feeds, aipp)
         if timeout is not None:
             with RunDeadline(timeout):
                 return self.run(output_names, feeds, out=out, profile=profile)

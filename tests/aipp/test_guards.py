@@ -179,7 +179,7 @@ def test_image_gears(compiled: Compile) -> None:
 def test_open_sizes_are_refused(compiled: Compile) -> None:
     for dims in ("-1,3,4,6", "1~8,3,4,6", "1,3,4,2~6"):
         source = identity(3, "H", "W")
-        compiled.says(source, RGB, "is open, and static AIPP has one size", input_shape=f"x:{dims}")
+        compiled.says(source, RGB, "is open, and AIPP has one size", input_shape=f"x:{dims}")
     error = compiled.error(identity(3, 4, 6), RGB, input_shape="x:-1,3,4,6", dynamic_dims="1;2")
     assert (error.code, error.where.option) == ("E10001", "insert_op_conf")
 

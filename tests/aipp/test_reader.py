@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from atcpy.aipp.config import AippConfig, Picture
+from atcpy.aipp.config import Aipp, AippConfig, DynamicAipp, Picture
 from atcpy.aipp.reader import read_aipp
 from atcpy.errors import AtcError, Unsupported, UsageError
 from atcpy.options import convert_options
@@ -137,8 +137,12 @@ def test_reserved_fields(path: Path, name: str, only: str, other: str) -> None:
 
 
 def test_modes(path: Path) -> None:
-    dynamic = error_of(path, "aipp_op {\n aipp_mode: dynamic\n max_src_image_size: 9\n}")
-    assert (location(dynamic), dynamic.exit_code) == (("E10055", 2, None), 4)
+    dynamic = error_of(path, "aipp_op {\n aipp_mode: dynamic\n}")
+    assert location(dynamic) == ("E10052", 1, None)
+    assert "max_src_image_size is required" in dynamic.what
+    path.write_text("aipp_op { aipp_mode: dynamic max_src_image_size: 9 }")
+    (block,) = read_aipp(str(path)).blocks
+    assert isinstance(block, DynamicAipp) and block.max_source_bytes == 9
     assert "aipp_mode is required" in error_of(path, "aipp_op {\n input_format: RGB888_U8\n}").what
     assert "input_format is required" in error_of(path, "aipp_op {\n aipp_mode: static\n}").what
 
@@ -224,7 +228,7 @@ def test_lines_of_blocks_in_a_list(path: Path) -> None:
     assert [block.fields.line for block in config.blocks] == [1, 3]
     assert [block.fields.lines["input_format"] for block in config.blocks] == [2, 4]
     assert config.blocks[0].name == "x{:0"
-    assert config.blocks[1].picture is Picture.YUV400
+    assert isinstance(config.blocks[1], Aipp) and config.blocks[1].picture is Picture.YUV400
 
 
 def test_the_option_reads_the_file(path: Path) -> None:

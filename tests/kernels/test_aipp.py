@@ -122,6 +122,7 @@ def test_arguments_that_fit(params: dict[str, Any]) -> None:
         (GRAY, {"width": 2**40}, "too small"),
         (GRAY, {"padding": float("nan")}, "padding"),
         (GRAY, {"padding": 1e300}, "padding"),
+        (GRAY, {"padding": -1e300}, "padding"),
         (NV12, {"crop_left": 1}, "2×2"),
         (NV12, {"crop_top": 1}, "2×2"),
         (NV12, {"src_width": 5}, "2×2"),
@@ -151,4 +152,18 @@ def test_operands_that_do_not_fit() -> None:
     with pytest.raises(_kernels.Refused, match="number of operands"):
         load_task("aipp", GRAY, [picture, picture, picture], result)
     with pytest.raises(_kernels.Refused, match="number of operands"):
+        load_task("aipp", GRAY, [], result)
+    with pytest.raises(_kernels.Refused, match="number of operands"):
         load_task("aipp", GRAY, [picture], result, result)
+
+
+def test_parameters_may_be_left_out_or_need_room() -> None:
+    picture, result, block = np.zeros(48, np.uint8), np.zeros(30, np.float32), np.zeros(64 + 2 * 96, np.uint8)
+    load_task("aipp", GRAY, [picture, None], result)
+    with pytest.raises(_kernels.Refused, match="leaves the picture"):
+        load_task("aipp", GRAY | {"crop_top": 3}, [picture, None], result)
+    load_task("aipp", GRAY | {"crop_top": 3}, [picture, block], result)
+    with pytest.raises(_kernels.Refused, match="too small"):
+        load_task("aipp", GRAY, [picture, block[1:].copy()], result)
+    with pytest.raises(_kernels.Refused, match="wrong type"):
+        load_task("aipp", GRAY, [picture, block.view(np.int8)], result)
