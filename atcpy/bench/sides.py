@@ -28,16 +28,23 @@ class Side:
     shape_cache: ShapeCache | None = None
 
 
-def atcpy_side(package: Path, threads: int, name: str = "atcpy", require_signature: PublicKeys | None = None) -> Side:
-    """Load a package as a user's program loads it."""
+def atcpy_side(
+    package: Path,
+    threads: int,
+    name: str = "atcpy",
+    require_signature: PublicKeys | None = None,
+    feeds: Feeds | None = None,
+) -> Side:
+    """Load a package as a user's program loads it. `feeds`, if there are some, are those of all its runs."""
     started = time.perf_counter()
     session = InferenceSession(package, threads=threads, require_signature=require_signature)
     seconds = time.perf_counter() - started
-    return Side(name, seconds, lambda feeds: session.run(None, feeds), session.shape_cache)
+    return Side(name, seconds, lambda fed: session.run(None, fed if feeds is None else feeds), session.shape_cache)
 
 
-def onnxruntime_side(model: Path, threads: int, open_session: OpenSession) -> Side:
-    """A model in ONNX Runtime with all its optimisations; `open_session` opens it and knows its errors.
+def onnxruntime_side(model: Path, threads: int, open_session: OpenSession, feeds: Feeds) -> Side:
+    """A model in ONNX Runtime with all its optimisations; `open_session` opens it and knows its errors. It runs on
+    `feeds`, which are those of the package but where that takes pictures.
 
     Its workers may spin while it runs and stop when it ends (`force_spinning_stop`), so that they do not disturb the
     other side.
@@ -56,4 +63,5 @@ def onnxruntime_side(model: Path, threads: int, open_session: OpenSession) -> Si
     seconds = time.perf_counter() - started
     name = "ort " + ".".join(onnxruntime.__version__.split(".")[:2])
     names = {argument.name for argument in session.get_inputs()}
-    return Side(name, seconds, lambda feeds: session.run(None, {k: v for k, v in feeds.items() if k in names}))
+    own = {name: array for name, array in feeds.items() if name in names}
+    return Side(name, seconds, lambda _: session.run(None, own))

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from atcpy.aipp.config import Picture
-from atcpy.aipp.recorded import AIPP
+from atcpy.aipp.config import AIPP, DYNAMIC, Picture
 from atcpy.errors import AtcWarning, UsageError, Where, did_you_mean, raise_os_error
 from atcpy.files import open_file, parse_json, read_file
 from atcpy.ir import DType
@@ -212,6 +211,9 @@ def read_bytes_of_image(
     if mean is not None or std is not None:
         what = f'--mean and --std are not for the input "{port.name}": the package has its own, of AIPP'
         raise UsageError("E10001", what, where=where, hint="drop them")
+    if settings.get("aipp_mode") == DYNAMIC:
+        what = f'--image: input "{port.name}" gets its settings of AIPP with each run'
+        raise UsageError("E10001", what, where=where, hint=f"--aipp {port.name}=settings.json")
     if settings["input_format"] == Picture.YUV420SP.value:
         what = f'--image: input "{port.name}" takes YUV420SP, which no file of a picture holds'
         raise UsageError("E10405", what, where=where, hint="--input with an array of its bytes")

@@ -107,12 +107,14 @@ def time_package(
     from atcpy.report.profile import roofline_line
     from atcpy.runtime.roofline import measure_roofline
 
-    if feeds is None:
-        feeds = _random_feeds(package, model, shapes, require_signature)
+    if feeds is not None:
+        other_feeds = feeds
+    else:
+        feeds, other_feeds = _random_feeds(package, vs, model, shapes, require_signature)
     for threads in thread_counts:
         timing = f"timing with {count_of(threads, 'thread')}"
         run.progress.step(timing)
-        sides = _sides(package, vs, model, threads, require_signature)
+        sides = _sides(package, vs, model, threads, require_signature, other_feeds)
         show = partial(_show_share, run, timing)
         measured = measure(sides, feeds, min_seconds=seconds, warmup=warmup, show=show)
         timed, roofline = [], None
@@ -163,10 +165,16 @@ def other_model(package: Path, vs: str | None, vs_model: str | None, require_sig
         raise
 
 
-def _random_feeds(package: Path, model: Path | None, shapes: Sequence[str], require_signature: Any) -> "Feeds":
+def _random_feeds(
+    package: Path, vs: str | None, model: Path | None, shapes: Sequence[str], require_signature: Any
+) -> "tuple[Feeds, Feeds]":
+    """Feeds of the package, and those of the other side: of a model, or a package without AIPP, what numpy makes of the
+    pictures that a package with AIPP is fed.
+    """
     from atcpy import InferenceSession
     from atcpy.cli.arrays import read_shapes
     from atcpy.verify.inputs import Fill, integer_bounds, make_feeds, session_ports
+    from atcpy.verify.picture_feeds import PictureFeeds
     from atcpy.verify.sizes import first_gear, with_sizes
 
     bounds = {}
@@ -174,19 +182,34 @@ def _random_feeds(package: Path, model: Path | None, shapes: Sequence[str], requ
         from atcpy.parsers.onnx import read_model
 
         bounds = integer_bounds(read_model(model).model)
-    ports = session_ports(InferenceSession(package, threads=1, require_signature=require_signature))
-    return make_feeds(first_gear(with_sizes(ports, read_shapes(shapes, ports))), Fill(), bounds)
+    packages = [package] if vs is None or model is not None else [package, Path(vs)]
+    sessions = [InferenceSession(path, threads=1, require_signature=require_signature) for path in packages]
+    pictures = [PictureFeeds.of(session) for session in sessions]
+    takes_pictures = [bool(found.inputs) for found in pictures]
+    first = takes_pictures.index(True) if any(takes_pictures) else 0
+    ports = pictures[first].ports(session_ports(sessions[first]))
+    feeds = make_feeds(first_gear(with_sizes(ports, read_shapes(shapes, ports))), Fill(), bounds)
+    of_package, of_model = pictures[first].package_feeds(feeds), pictures[first].model_feeds(feeds)
+    of_sides = [of_package if takes else of_model for takes in takes_pictures]
+    return of_sides[0], of_sides[1] if len(of_sides) > 1 else of_model
 
 
-def _sides(package: Path, vs: str | None, model: Path | None, threads: int, require_signature: Any) -> "list[Side]":
+def _sides(
+    package: Path,
+    vs: str | None,
+    model: Path | None,
+    threads: int,
+    require_signature: Any,
+    other_feeds: "Feeds",
+) -> "list[Side]":
     from atcpy.bench.sides import atcpy_side, onnxruntime_side
     from atcpy.verify.oracle import open_onnxruntime
 
     sides = [atcpy_side(package, threads, require_signature=require_signature)]
     if model is not None:
-        sides.append(onnxruntime_side(model, threads, open_onnxruntime))
+        sides.append(onnxruntime_side(model, threads, open_onnxruntime, other_feeds))
     elif vs is not None:
-        sides.append(atcpy_side(Path(vs), threads, Path(vs).name, require_signature))
+        sides.append(atcpy_side(Path(vs), threads, Path(vs).name, require_signature, other_feeds))
     return sides
 
 

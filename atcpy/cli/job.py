@@ -39,6 +39,7 @@ class InputSources:
     mean: str | None
     std: str | None
     layout: str
+    aipp: Sequence[str] = ()  # files of settings of dynamic AIPP
 
     def feeds(
         self,
@@ -59,11 +60,15 @@ class InputSources:
             read_shapes,
             split_assignment,
         )
+        from atcpy.cli.pictures import read_aipp_settings
         from atcpy.verify.inputs import Fill, make_feeds, session_ports
+        from atcpy.verify.picture_feeds import PictureFeeds
         from atcpy.verify.sizes import first_gear, with_sizes
 
+        settings = read_aipp_settings(self.aipp, session)
+        pictures = PictureFeeds.of(session, settings, use_defaults=False) if settings else PictureFeeds({}, {})
         ports = [port for port in session_ports(session) if port.name not in states.values()]
-        ports = first_gear(with_sizes(ports, read_shapes(self.shapes, ports)))
+        ports = pictures.ports(first_gear(with_sizes(ports, read_shapes(self.shapes, ports))))
         feeds: Feeds = {}
         for text in inputs_of_rank(self.inputs, [port.name for port in ports], world.rank, world.ranks):
             port, value = split_assignment("input", text, ports)
@@ -73,7 +78,7 @@ class InputSources:
             if port.name in feeds:
                 what = f'--image: input "{port.name}" has a value already'
                 raise UsageError("E10056", what, where=Where(option="image", value=port.name), hint="give it once")
-            aipp = aipp_settings(session, port.name)
+            aipp = pictures.picture_settings(port.name) or aipp_settings(session, port.name)
             if aipp is not None:
                 feeds[port.name] = read_bytes_of_image(port, path, aipp, mean=self.mean, std=self.std, warn=warn)
                 continue
@@ -83,7 +88,7 @@ class InputSources:
             what = f"--npz: {len(archives)} files are as many runs, which nothing connects"
             raise UsageError("E10001", what, where=Where(option="npz"), hint="--state OUT=IN, or one file")
         filled = {} if self.fill is None else make_feeds(ports, Fill.read(self.fill))
-        return [filled | archive | feeds for archive in archives or [{}]]
+        return [pictures.package_feeds(filled | archive | feeds) for archive in archives or [{}]]
 
 
 @dataclass(frozen=True)

@@ -45,6 +45,10 @@ def run_(
     layout: Annotated[
         str, typer.Option("--layout", help="Of the input that takes the picture: NCHW or NHWC.")
     ] = "NCHW",
+    aipp: Annotated[
+        list[str] | None,
+        typer.Option("--aipp", metavar="[NAME=]F.json", help="Settings of dynamic AIPP, for pictures; repeatable."),
+    ] = None,
     labels: Annotated[str | None, typer.Option("--labels", metavar="F", help="A class a line."), File.READ] = None,
     top_k: Annotated[int, typer.Option("--top_k", min=1, help="How many classes to show.")] = DEFAULT_TOP_K,
     outputs: Annotated[str | None, typer.Option("--outputs", metavar="A,B", help="Only these outputs.")] = None,
@@ -122,7 +126,7 @@ def run_(
     ):
         require_with(option, other, is_given=is_given, is_used=bool(is_used))
 
-    sources = InputSources(inputs or [], npz or [], fill, shape or [], image or [], mean, std, layout)
+    sources = InputSources(inputs or [], npz or [], fill, shape or [], image or [], mean, std, layout, aipp or [])
     request = OutputRequest(outputs, output_dir, npz_out, labels, top_k, check_finite)
     collected = [name.strip() for name in collect.split(",")] if collect else []
     job = Job(

@@ -51,6 +51,10 @@ def verify(
     locate: Annotated[
         bool, typer.Option("--locate", help="Find the first node that errs by itself, if an output fails.")
     ] = False,
+    aipp: Annotated[
+        list[str] | None,
+        typer.Option("--aipp", metavar="[NAME=]F.json", help="Settings of dynamic AIPP, for pictures; repeatable."),
+    ] = None,
     require_signature: RequireSignature = None,
     **options: Any,
 ) -> Outcome:
@@ -66,6 +70,7 @@ def verify(
         run, Path(package), None if against is None else Path(against), input_data, oracle, custom,
         fill=Fill("random", random), shapes=_shapes(package, shape or [], require_signature),
         tolerance=Tolerance(atol, rtol, cosine), require_signature=require_signature, layers=layers, locate=locate,
+        aipp=_aipp(package, aipp or [], require_signature),
     )  # fmt: skip
     if not report.same_source:
         run.say(f"note: {report.against} is not the file that {package} was made from", level=0)
@@ -107,6 +112,15 @@ def _shapes(package: str, texts: list[str], require_signature: list[str] | None)
         return {}
     session = InferenceSession(package, threads=1, require_signature=require_signature)
     return read_shapes(texts, session_ports(session))
+
+
+def _aipp(package: str, texts: list[str], require_signature: list[str] | None) -> dict[str, object]:
+    from atcpy import InferenceSession
+    from atcpy.cli.pictures import read_aipp_settings
+
+    if not texts:
+        return {}
+    return read_aipp_settings(texts, InferenceSession(package, threads=1, require_signature=require_signature))
 
 
 def verdict_lines(report: "VerifyReport") -> list[str]:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from atcpy import InferenceSession
-from atcpy.aipp.recorded import AIPP
 from atcpy.errors import AtcError, AtcWarning, Unsupported, UsageError, Where, group, raise_os_error
 from atcpy.files import open_file
 from atcpy.ir import DType, Source
@@ -28,6 +27,7 @@ from atcpy.verify.inputs import Array, Feeds, Fill, Port, integer_bounds, make_f
 from atcpy.verify.iterated import iterated, require_loop
 from atcpy.verify.labels import Classes, label_outputs, other_feeds
 from atcpy.verify.oracle import FindOracle, Oracle, OracleRequest, behind_random, find_oracle, missing_inputs
+from atcpy.verify.picture_feeds import PictureFeeds
 from atcpy.verify.precision import coarsest, half_values_of_model
 from atcpy.verify.quantization import quantization_steps
 from atcpy.verify.sizes import TRIALS, describe, is_open, trials, with_sizes
@@ -84,21 +84,27 @@ def verify(
     require_signature: PublicKeys | None = None,
     layers: bool = False,
     locate: bool = False,
+    aipp: Mapping[str, object] | None = None,
 ) -> VerifyReport:
     """Compare `package` with the model `against`, by default the recorded one beside it. Dims that are open get the
     sizes of `shapes`, or those of three trials that the oracle accepts. Nodes of `custom` operators are computed by
     `forward` where ONNX Runtime cannot run the model. Callers that verify many packages of one model pass a
     `RememberingOracles` as `find`. `layers` compares at the borders of tasks as well, and `locate` finds the node that
-    errs if an output fails: at the first sizes at which one does.
+    errs if an output fails: at the first sizes at which one does. `aipp`: settings of dynamic
+    AIPP by input. Inputs with AIPP are fed as pictures; the oracle gets what numpy makes of them by these settings.
     """
     step("loading the package")
     session = InferenceSession(package, threads=threads, require_signature=require_signature)
-    _refuse_aipp(session)
+    pictures = PictureFeeds.of(session, aipp)
     recorded = session.model.source.sha256
     path = against if against is not None else find_model(package, session.model.source)
     step("reading the model")
     chosen_feeds: Feeds = dict(feeds) if feeds is not None else {}  # type: ignore[arg-type]
-    ports = [port for port in with_sizes(session_ports(session), shapes or {}) if port.name not in chosen_feeds]
+    ports = [
+        port
+        for port in with_sizes(pictures.ports(session_ports(session)), shapes or {})
+        if port.name not in chosen_feeds
+    ]
     names = [output.name for output in session.get_outputs()]
     if names_tensorflow(path, ParseOptions()):
         from atcpy.verify.tensorflow import find_tensorflow_oracle
@@ -108,18 +114,21 @@ def verify(
         case = _onnx_case(session, path, names, oracle, threads or default_threads(), custom, find, allow_hardlinks)
     loop = recorded_loop(session.model.cmdline)
     if loop is not None:
+        if pictures.inputs:
+            what = "verify of a package with AIPP and a loop is not supported"
+            raise Unsupported("E10055", what, hint="verify one that is converted without --insert_op_conf")
         require_loop(session, loop)
         case = replace(case, oracle=iterated(case.oracle, loop), file=None)
     lowered = session.model.graph.decisions.precision
     case = replace(case, precision=coarsest(case.precision, lowered.outputs))
-    runs = _Trials(session, case, names, tolerance, lowered, step)
+    runs = _Trials(session, case, names, tolerance, lowered, pictures, step)
     refused = runs.run(ports, chosen_feeds, fill)
     if refused is not None and case.file is not None and oracle is None and case.oracle.name.startswith("onnxruntime"):
         # ONNX Runtime opens models that it cannot run.
         step("running the reference evaluator")
         request = OracleRequest(path, case.file.model, names, "ref", threads or default_threads(), case.custom)
         by_reference = replace(case, oracle=(find or find_oracle)(request))
-        runs = _Trials(session, by_reference, names, tolerance, lowered, step)
+        runs = _Trials(session, by_reference, names, tolerance, lowered, pictures, step)
         if runs.run(ports, chosen_feeds, fill) is None:
             case, refused = by_reference, None
     if refused is not None:
@@ -158,7 +167,7 @@ def verify(
 @dataclass
 class _Trials:
     """Runs a package and its oracle at several sizes, and compares the outputs. Callers of the package feed and get
-    some values in other types than the model has: `lowered` has their names.
+    some values in other types than the model has: `lowered` has their names. Inputs with AIPP are fed as `pictures`.
     """
 
     session: InferenceSession
@@ -166,6 +175,7 @@ class _Trials:
     names: Sequence[str]
     tolerance: Tolerance
     lowered: Precision
+    pictures: PictureFeeds
     step: Callable[[str], None]
     reports: list[tuple[OutputReport, ...]] = field(default_factory=list)
     feeds: list[Feeds] = field(default_factory=list)  # of each report
@@ -196,7 +206,7 @@ class _Trials:
         in_model = self.model_feeds(fed)
         expected = self.case.oracle.run(in_model, self.names)
         self.step("running the package")
-        actual = self.session.run(self.names, fed)
+        actual = self.session.run(self.names, self.pictures.package_feeds(fed))
         for name, array in zip(self.names, expected, strict=True):
             self.classes.note(name, array)
         self.reports.append(self._compare(in_model, actual, expected))
@@ -210,10 +220,10 @@ class _Trials:
                 self._run_both(sized, {**chosen_feeds, **inputs})
 
     def model_feeds(self, fed: Feeds) -> Feeds:
-        """The same inputs in the types that the model has."""
+        """What the model is fed: the same values in its types, and what AIPP makes of pictures."""
         return {
             name: np.asarray(value, np.float32) if name in self.lowered.float16_inputs else value
-            for name, value in fed.items()
+            for name, value in self.pictures.model_feeds(fed).items()
         }
 
     def _compare(self, fed: Feeds, actual: Sequence[object], expected: Sequence[object]) -> tuple[OutputReport, ...]:
@@ -241,7 +251,7 @@ def _comparison(runs: _Trials, fed: Feeds, oracle: str | None) -> "LayerComparis
     return LayerComparison(
         session=runs.session,
         evaluator=ModelEvaluator(case.file, oracle, case.custom),
-        feeds=fed,
+        feeds=runs.pictures.package_feeds(fed),
         model_feeds=runs.model_feeds(fed),
         tolerance=runs.tolerance,
         skipped=case.random,
@@ -272,15 +282,6 @@ class _Case:
         assert self.file is not None
         assert self.file.path is not None
         return evaluate_in_float64(self.file.path, feeds, custom=self.custom)
-
-
-def _refuse_aipp(session: InferenceSession) -> None:
-    """E10055 for a package that takes pictures of bytes: its model takes something else."""
-    names = [data.output.name for data in session.model.graph.inputs if AIPP in data.attrs]
-    if names:
-        what = f'verify of a package with AIPP is not supported: its input "{names[0]}" is not that of the model'
-        hint = "verify a package that is converted without --insert_op_conf; AIPP itself is in front of the model"
-        raise Unsupported("E10055", what, where=Where(value=names[0]), hint=hint)
 
 
 def _onnx_case(

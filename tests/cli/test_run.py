@@ -297,12 +297,6 @@ def test_what_is_no_picture_for_aipp(invoke: Invoke, tmp_path: Path) -> None:
     assert (ran.code, "E10405" in ran.err) == (2, True)
 
 
-def test_a_package_with_aipp_is_not_verified(invoke: Invoke, tmp_path: Path) -> None:
-    package = with_aipp(tmp_path, "input_format: RGB888_U8")
-    onnx.save(onnx.parser.parse_model(BYTES.replace("CHANNELS", "3")), tmp_path / "bytes.onnx")
-    ran = invoke("verify", package, "--against", tmp_path / "bytes.onnx")
-    assert (ran.code, "E10055" in ran.err) == (4, True)
-
 
 # --- what does not fit is said
 
