@@ -297,7 +297,6 @@ def test_what_is_no_picture_for_aipp(invoke: Invoke, tmp_path: Path) -> None:
     assert (ran.code, "E10405" in ran.err) == (2, True)
 
 
-
 # --- what does not fit is said
 
 
