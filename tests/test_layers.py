@@ -11,10 +11,9 @@ from tests.sources import ROOT, relative_name, syntax
 
 LAYERS = [
     {"errors"},
-    {"sizes", "threads", "discovery", "files"},
+    {"sizes", "threads", "discovery", "files", "wire_format"},
     {"config_files"},
     {"precision_options"},
-    {"sizes", "threads", "discovery", "files", "wire_format"},
     {"aipp"},
     {"options", "atc_flags"},
     {"ir"},

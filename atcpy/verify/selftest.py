@@ -6,7 +6,7 @@ constants, filled from a fixed seed.
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import onnx
@@ -14,6 +14,8 @@ import onnxruntime
 from onnx import numpy_helper, parser
 
 from atcpy import InferenceSession
+from atcpy.aipp.config import AippConfig, Fields
+from atcpy.aipp.settings import read_settings
 from atcpy.ir import DType, Region, Slot, TensorDesc
 from atcpy.kernels import _kernels
 from atcpy.kernels.record import HOST_FAMILY
@@ -24,7 +26,13 @@ from atcpy.stages.pipeline import compile_model
 from atcpy.verify.compare import compare
 from atcpy.verify.inputs import Fill, Port, make_array
 from atcpy.verify.ort import oracle_options
+from atcpy.verify.picture_feeds import PictureFeeds
 
+_AIPP = {
+    "input_format": "RGB888_U8", "csc_switch": True, "matrix_r0c0": 77, "matrix_r0c1": 150, "matrix_r0c2": 29,
+    "matrix_r1c0": -43, "matrix_r1c1": -85, "matrix_r1c2": 128, "matrix_r2c0": 128, "matrix_r2c1": -107, "matrix_r2c2": -21, "output_bias_1": 128, "output_bias_2": 128,
+    "mean_chn_0": 100, "var_reci_chn_1": 0.25,
+}  # fmt: skip
 _OPSET = 17
 _OPSET_OF = {"Col2Im": 18}
 CASES: tuple[str, ...] = (
@@ -194,6 +202,7 @@ def run_cases() -> Iterator[CaseReport]:
         except Exception as error:  # noqa: BLE001  a broken kernel may fail in any way; the report names its case
             yield CaseReport(ops, (), 0.0, str(error).partition("\n")[0] or type(error).__name__)
     yield _run_program()
+    yield _run_pictures()
 
 
 def untested_families(reports: list[CaseReport]) -> list[str]:
@@ -243,6 +252,21 @@ def _run_program() -> CaseReport:
     report = compare("y", result, np.maximum(feeds[0] * feeds[1] + 1, 0))
     problem = "" if report.passed else f"{report.name} {report.why}"
     return CaseReport("Mul Add Relu", ("graph_kernel",), report.max_abs, problem)
+
+
+def _run_pictures() -> CaseReport:
+    """Pictures of bytes, of which AIPP makes the input of a model, beside what numpy makes of them."""
+    block = read_settings(_AIPP, Fields())
+    options = convert_options({"enable_graph_kernel": False})
+    options = replace(options, parse=replace(options.parse, aipp=AippConfig((block,))))
+    compiled, _ = compile_model(build("(float[2,3,9,13] x) => (float[2,3,9,13] y) { y = Relu(x) }", seed=0), options)
+    session = InferenceSession(writer.to_bytes(compiled), threads=1)
+    pictures = PictureFeeds.of(session)
+    feeds = {"x": np.random.default_rng(0).integers(0, 256, session.get_inputs()[0].shape, np.uint8)}
+    [result] = session.run(None, pictures.package_feeds(feeds))
+    report = compare("y", result, np.maximum(pictures.model_feeds(feeds)["x"], 0))
+    used = tuple(dict.fromkeys(task.kernel for plan in session.plans for task in plan.tasks))
+    return CaseReport("AIPP", used, report.max_abs, "" if report.passed else f"{report.name} {report.why}")
 
 
 def _numbers_of(family: str) -> dict[str, int]:

@@ -101,7 +101,6 @@ def test_sizes_of_open_dims_draw_the_memory(invoke: Invoke, tmp_path: Path) -> N
         (["{package}", "--profile", "{package}"], "E13005", 2),
         (["{package}", "--shape", "x=1,2"], "E10057", 2),
         (["{package}", "-o", "{folder}"], "E10022", 2),
-        (["{package}", "-o", "{folder}/missing/r.html"], "E13004", 2),
         (["{folder}/damaged.om"], "P0004", 7),
         (["{folder}/m.onnx"], "P0001", 7),
     ],

@@ -151,5 +151,5 @@ def test_a_path_that_cannot_be_written_leaves_what_is_there(tmp_path: Path) -> N
     with pytest.raises(UsageError, match="names a directory"):
         write_trace(tmp_path, Profile())
     with pytest.raises(UsageError):
-        write_trace(tmp_path / "missing" / "t.json", Profile())
+        write_trace(tmp_path / "t.json" / "t.json", Profile())
     assert [path.name for path in tmp_path.iterdir()] == ["t.json"]
