@@ -30,7 +30,8 @@ from atcpy.verify.picture_feeds import PictureFeeds
 
 _AIPP = {
     "input_format": "RGB888_U8", "csc_switch": True, "matrix_r0c0": 77, "matrix_r0c1": 150, "matrix_r0c2": 29,
-    "matrix_r1c0": -43, "matrix_r1c1": -85, "matrix_r1c2": 128, "matrix_r2c0": 128, "matrix_r2c1": -107, "matrix_r2c2": -21, "output_bias_1": 128, "output_bias_2": 128,
+    "matrix_r1c0": -43, "matrix_r1c1": -85, "matrix_r1c2": 128, "matrix_r2c0": 128,
+    "matrix_r2c1": -107, "matrix_r2c2": -21, "output_bias_1": 128, "output_bias_2": 128,
     "mean_chn_0": 100, "var_reci_chn_1": 0.25,
 }  # fmt: skip
 _OPSET = 17
