@@ -19,7 +19,7 @@ def test_a_healthy_machine(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> N
     assert ran.out.startswith("atcpy 0.1.0   Python 3.")
     assert "setting   ATCPY_THREADS=1\n" in ran.out
     assert "\nmatmul " in ran.out
-    assert ran.out.splitlines()[-1].startswith("self-test 2 of 2 cases ok, worst error ")
+    assert ran.out.splitlines()[-1].startswith("self-test 3 of 3 cases ok, worst error ")
     result = invoke("doctor", "--json").envelope["result"]
     assert result["selftest"]["failed"] == []
     assert result["cpu"]["threads"] == 1
@@ -37,7 +37,7 @@ def test_a_bundle_has_the_findings_and_the_settings(
         contents = {name: archive.read(name).decode() for name in archive.namelist()}
     assert set(contents) == {"doctor.txt", "doctor.json", "settings.json"}
     assert contents["doctor.txt"].startswith("atcpy 0.1.0   Python 3.")
-    assert json.loads(contents["doctor.json"])["selftest"]["cases"] == 2
+    assert json.loads(contents["doctor.json"])["selftest"]["cases"] == 3
     assert json.loads(contents["settings.json"])[0]["source"] == "ATCPY_TIMEOUT"
 
 
