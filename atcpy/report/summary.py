@@ -74,7 +74,8 @@ def _lines(report: ConvertReport, model: str, seconds: float, soc_is_default: bo
         yield f"  streams    {streams(report.streams.sections, report.streams.streams)}"
     if report.signed_by is not None:
         yield f"  signed by  {report.signed_by}"
-    yield f"  precision  {_precision(report.precision):<34} memory  {_memory(report.memory)}"
+    yield f"  precision  {_precision(report.precision)}"
+    yield f"  memory     {_memory(report.memory)}"
     if not report.unknown_shapes:
         yield f"  arena      {_arena(report.memory)}"
         yield from _gap(report.memory)

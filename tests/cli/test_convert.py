@@ -19,13 +19,15 @@ def test_the_summary_has_a_line_for_each_thing(invoke: Invoke, model: Path, tmp_
         rf"{re.escape(str(tmp_path))}/m\.om  [\d.]+ KB  sha256 [0-9a-f]{{4}}…  in [\d.]+ (s|ms|µs)", lines[0]
     )
     assert [line.split()[0] for line in lines[1:]] == [
-        "from", "inputs", "outputs", "engines", "precision", "arena", "passes", "transdata", "stages", "soc",
+        "from", "inputs", "outputs", "engines", "precision", "memory", "arena", "passes", "transdata", "stages",
+        "soc",
     ]  # fmt: skip
     assert lines[1] == "  from       linear.onnx (ONNX opset 17, hand)  2 nodes → 1 task"
     assert lines[2] == "  inputs     x float32 [2,3]"
     assert lines[3] == "  outputs    y float32 [2,4]"
     assert lines[4] == "  engines    AIcoreEngine 1 · VectorEngine 0 · GE_LOCAL 0 · HOST_CPU 0"
-    assert lines[5].startswith("  precision  origin (nothing lowered)           memory  arena ")
+    assert lines[5] == "  precision  origin (nothing lowered)"
+    assert lines[6].startswith("  memory     arena ")
     assert lines[-1] == "  soc        Ascend910 (default)"
 
 
