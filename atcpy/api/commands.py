@@ -285,38 +285,50 @@ def verify(
 def bench(
     package: PathOrBytes,
     *,
-    vs: str | os.PathLike[str] | None = None,
+    vs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None,
     vs_model: ModelSource | None = None,
     warmup: int = 5,
     min_time: float | str = 3,
     layers: bool = False,
     input_data: Inputs | None = None,
     shape: Mapping[str, Sequence[int]] | None = None,
+    save: str | os.PathLike[str] | None = None,
+    compare: str | os.PathLike[str] | None = None,
     require_signature: PublicKeys | None = None,
     custom_ops: object = (),
     threads: int | None = None,
 ) -> BenchResult:
-    """Time a package, in turns with ONNX Runtime (`vs="ort"`, which runs `vs_model`, by default that of the package's
-    name beside it) or another package.
+    """Time a package, in turns with the sides of `vs`: `"ort"` and `"openvino"`, which run `vs_model`, by default that
+    of the package's name beside it, and other packages. `save` names a file for the figures, `compare` such a file of
+    before.
+
+        atcpy.bench("m.om", vs=["ort", "before.om"], compare="m.json")
     """
     from contextlib import nullcontext
 
-    from atcpy.cli.bench import other_model, time_package
+    from atcpy.cli.bench import bench_request, time_package
     from atcpy.options import read_float, read_int
 
     run = LoggedInvocation("bench", {"threads": threads})
     seconds = read_float("min_time", min_time if isinstance(min_time, str) else float(min_time), 0, 3600)
     read_int("warmup", warmup, 1, 2**31)
     _load_custom_ops(custom_ops)
-    other = None if vs is None else os.fspath(vs)
+    if vs is None or isinstance(vs, str):
+        others = vs.split(",") if vs is not None else []
+    else:
+        others = [os.fspath(side) for side in ([vs] if isinstance(vs, os.PathLike) else vs)]
     texts = [f"{name}={','.join(map(str, sizes))}" for name, sizes in (shape or {}).items()]
     with package_file(package) as path, nullcontext() if vs_model is None else model_file(vs_model) as named:
-        model = other_model(path, other, None if named is None else str(named), require_signature)
-        [timed] = time_package(
-            run, path, other, model, _feeds(input_data), texts, [run.threads], seconds=seconds, warmup=warmup,
-            layers=layers, require_signature=require_signature,
+        request = bench_request(
+            path, others, None if named is None else str(named),
+            seconds=seconds, warmup=warmup, layers=layers, require_signature=require_signature,
         )  # fmt: skip
-    return read_record(BenchResult, timed.record, text=text_of(timed.lines))
+        saved_to, saved_before = (None if name is None else os.fspath(name) for name in (save, compare))
+        timed = time_package(
+            run, request, _feeds(input_data), texts, [run.threads], save=saved_to, compare=saved_before
+        )
+    log_warnings(timed.warnings)
+    return read_record(BenchResult, timed.result, text=text_of(timed.lines))
 
 
 def diff(

@@ -9,6 +9,7 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from atcpy.bench.layers import LayerTime
 from atcpy.bench.rounds import SideTimes
+from atcpy.bench.saved import Comparison
 from atcpy.debug.value_ranges import ValueRange
 
 Record = TypeVar("Record")
@@ -144,16 +145,31 @@ class CacheCount:
 
 
 @dataclass(frozen=True)
+class MeasuredPackage:
+    """The package that was measured, and the hash of the model that it was made from, if that is known."""
+
+    name: str
+    sha256: str
+    model_sha256: str | None
+
+
+@dataclass(frozen=True)
 class BenchResult(Result):
-    """How fast a package is; `ratio` says how many times as fast as the other side, with its 95 % interval `ci`."""
+    """How fast a package is; `ratio` says how many times as fast as the second side, with its 95 % interval `ci`;
+    further sides have their own. `comparison` is that with a saved benchmark.
+    """
 
     machine: Machine
+    package: MeasuredPackage
     threads: int
+    inputs: tuple[PortRecord, ...]
+    samples: int | None
     sides: tuple[SideTimes, ...]
     ratio: float | None
     ci: tuple[float, ...] | None
     verdict: str | None
     layers: tuple[LayerTime, ...]
+    comparison: Comparison | None
     shape_cache: CacheCount | None
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from atcpy import InferenceSession
+from atcpy.bench.rounds import median_interval
 from atcpy.bench.sides import Feeds
 from atcpy.runtime.profile import TaskTime
 from atcpy.runtime.roofline import Roofline
@@ -14,9 +15,9 @@ PROFILES = 20
 
 @dataclass(frozen=True, slots=True)
 class LayerTime:
-    """A task: its median time in a run, its share of the sum, and the model's nodes that it stands for. `floor`: the
-    seconds that it takes at least by the peaks of the machine, None if that is not known. Bytes and `flops`, None for a
-    task that sums no products, are those of a run, too.
+    """A task: its median time in a run with the confidence interval `ci`, its share of the sum, and the model's nodes
+    that it stands for. `floor`: the seconds that it takes at least by the peaks of the machine, None if that is not
+    known. Bytes and `flops`, None for a task that sums no products, are those of a run, too.
     """
 
     task: int
@@ -25,6 +26,7 @@ class LayerTime:
     kernel: str
     engine: str
     median: float
+    ci: tuple[float, float]
     share: float
     floor: float | None
     read_bytes: int
@@ -39,15 +41,18 @@ def time_layers(
     are added up.
     """
     times = session.profile(feeds)
-    medians = np.median([[item.seconds for item in session.profile(feeds)] for _ in range(profiles)], axis=0)
+    seconds = np.array([[item.seconds for item in session.profile(feeds)] for _ in range(profiles)])
+    medians, (lows, highs) = np.median(seconds, axis=0), median_interval(seconds)
     total = float(medians.sum()) or 1.0
     return [
-        _layer(number, item, float(seconds), float(seconds) / total, roofline)
-        for number, (item, seconds) in enumerate(zip(times, medians, strict=True))
+        _layer(number, item, float(median), (float(low), float(high)), float(median) / total, roofline)
+        for number, (item, median, low, high) in enumerate(zip(times, medians, lows, highs, strict=True))
     ]
 
 
-def _layer(number: int, time: TaskTime, seconds: float, share: float, roofline: Roofline | None) -> LayerTime:
+def _layer(
+    number: int, time: TaskTime, median: float, ci: tuple[float, float], share: float, roofline: Roofline | None
+) -> LayerTime:
     task, cost, runs = time.task, time.cost, time.runs
     floor = None if roofline is None else roofline.floor_seconds(cost)
     return LayerTime(
@@ -56,7 +61,8 @@ def _layer(number: int, time: TaskTime, seconds: float, share: float, roofline: 
         task.sources or (task.node,),
         task.kernel,
         task.engine,
-        seconds,
+        median,
+        ci,
         share,
         floor=None if floor is None else runs * floor,
         read_bytes=runs * cost.read_bytes,

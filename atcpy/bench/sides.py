@@ -1,53 +1,61 @@
-"""The two sides of a benchmark: a package in our runtime, a model in ONNX Runtime."""
+"""The sides of a benchmark: a package in our runtime, a model in ONNX Runtime or OpenVINO."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from atcpy import InferenceSession
+from atcpy import InferenceSession, __version__
+from atcpy.errors import AtcError, ModelInvalid, Where
 from atcpy.om.signature import PublicKeys
 from atcpy.runtime.on_demand import ShapeCache
 
 Feeds = Mapping[str, np.ndarray[Any, Any]]
+Run = Callable[[], Sequence[Any]]
 OpenSession = Callable[[Path, Any], Any]
+OURS = "atcpy"
+MODEL_ENGINES = {"ort": "onnxruntime", "openvino": "openvino"}  # the modules of engines that run the model itself
 
 
 @dataclass(frozen=True)
 class Side:
-    """A loaded engine, and how long it took to load; `run` computes all outputs once. `shape_cache` counts the graphs
-    that a package of unknown shapes compiled, and found compiled.
+    """A loaded engine, and how long it took to load; `run` computes all outputs of `feeds` once. `engine` is what it is
+    called in any version: `atcpy`, `ort`, `openvino`, or the file name of another package. `shape_cache` counts the
+    graphs that a package of unknown shapes compiled, and found compiled.
     """
 
-    name: str
+    engine: str
+    version: str
     load_seconds: float
-    run: Callable[[Feeds], object]
+    feeds: Feeds
+    run: Run
     shape_cache: ShapeCache | None = None
+
+    @property
+    def name(self) -> str:
+        """The engine, and the release of one that is not ours."""
+        release = ".".join(self.version.split(".")[:2])
+        return f"{self.engine} {release}" if self.engine in MODEL_ENGINES else self.engine
 
 
 def atcpy_side(
-    package: Path,
-    threads: int,
-    name: str = "atcpy",
-    require_signature: PublicKeys | None = None,
-    feeds: Feeds | None = None,
+    package: Path, threads: int, feeds: Feeds, engine: str = OURS, require_signature: PublicKeys | None = None
 ) -> Side:
-    """Load a package as a user's program loads it. `feeds`, if there are some, are those of all its runs."""
+    """Load a package as a user's program loads it."""
     started = time.perf_counter()
     session = InferenceSession(package, threads=threads, require_signature=require_signature)
     seconds = time.perf_counter() - started
-    return Side(name, seconds, lambda fed: session.run(None, fed if feeds is None else feeds), session.shape_cache)
+    return Side(engine, __version__, seconds, feeds, lambda: session.run(None, feeds), session.shape_cache)
 
 
-def onnxruntime_side(model: Path, threads: int, open_session: OpenSession, feeds: Feeds) -> Side:
-    """A model in ONNX Runtime with all its optimisations; `open_session` opens it and knows its errors. It runs on
-    `feeds`, which are those of the package but where that takes pictures.
+def onnxruntime_side(model: Path, threads: int, feeds: Feeds, open_session: OpenSession) -> Side:
+    """A model in ONNX Runtime with all its optimisations; `open_session` opens it and knows its errors.
 
     Its workers may spin while it runs and stop when it ends (`force_spinning_stop`), so that they do not disturb the
-    other side.
+    other sides.
     """
     import onnxruntime
 
@@ -61,7 +69,63 @@ def onnxruntime_side(model: Path, threads: int, open_session: OpenSession, feeds
     started = time.perf_counter()
     session = open_session(model, options)
     seconds = time.perf_counter() - started
-    name = "ort " + ".".join(onnxruntime.__version__.split(".")[:2])
-    names = {argument.name for argument in session.get_inputs()}
-    own = {name: array for name, array in feeds.items() if name in names}
-    return Side(name, seconds, lambda _: session.run(None, own))
+    own = _feeds_of(feeds, (argument.name for argument in session.get_inputs()))
+
+    def run() -> Sequence[Any]:
+        outputs: Sequence[Any] = session.run(None, own)
+        return outputs
+
+    return Side("ort", onnxruntime.__version__, seconds, own, _guarded(run, "ONNX Runtime", model))
+
+
+def openvino_side(model: Path, threads: int, feeds: Feeds) -> Side:
+    """A model in OpenVINO with one request at a time in all threads, in float32 where the CPU would take bfloat16.
+    Inputs are not copied and outputs are, as in ONNX Runtime.
+    """
+    import openvino
+
+    settings = {
+        "INFERENCE_NUM_THREADS": threads,
+        "NUM_STREAMS": 1,
+        "PERFORMANCE_HINT": "LATENCY",
+        "INFERENCE_PRECISION_HINT": "f32",
+    }
+    started = time.perf_counter()
+    try:
+        core = openvino.Core()
+        compiled = core.compile_model(core.read_model(str(model)), "CPU", settings)
+        request = compiled.create_infer_request()
+    except Exception as error:
+        raise _cannot_run("OpenVINO", model, error) from error
+    seconds = time.perf_counter() - started
+    own = _feeds_of(feeds, (name for port in compiled.inputs for name in port.get_names()))
+
+    def run() -> Sequence[Any]:
+        return list(request.infer(own, share_inputs=True, share_outputs=False).values())
+
+    return Side("openvino", openvino.__version__.partition("-")[0], seconds, own, _guarded(run, "OpenVINO", model))
+
+
+def _feeds_of(feeds: Feeds, names: Iterable[str]) -> Feeds:
+    """The feeds that are inputs of a model: a package may have more."""
+    return {name: feeds[name] for name in names if name in feeds}
+
+
+def _guarded(run: Run, engine: str, model: Path) -> Run:
+    """A run whose failure is that engine's: it has exceptions of its own, of no common base."""
+
+    def guarded() -> Sequence[Any]:
+        try:
+            return run()
+        except (AtcError, MemoryError):  # a limit
+            raise
+        except Exception as error:
+            raise _cannot_run(engine, model, error) from error
+
+    return guarded
+
+
+def _cannot_run(engine: str, model: Path, error: Exception) -> ModelInvalid:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    what = f"{engine} cannot run {model.name}: {(lines or [type(error).__name__])[-1]}"
+    return ModelInvalid("V0003", what, where=Where(file=str(model)), hint="leave this engine out of --vs")

@@ -1,41 +1,47 @@
-"""`atcpy bench`: how fast, and how much faster than ONNX Runtime."""
+"""`atcpy bench`: how fast, and how much faster than other engines or than before."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from atcpy.cli import custom_ops
-from atcpy.cli.invocation import Invocation
+from atcpy.cli.invocation import Invocation, envelope
 from atcpy.cli.outcome import Outcome
 from atcpy.cli.signers import RequireSignature
 from atcpy.cli.standard_streams import File
-from atcpy.errors import UsageError, VerifyFailed, Where
+from atcpy.errors import AtcWarning, UsageError, VerifyFailed, Where, raise_os_error
+from atcpy.files import open_file
 from atcpy.options import read_float, read_int
-from atcpy.report.columns import table
-from atcpy.report.units import count_of, duration, size
+from atcpy.report.units import count_of
 
 if TYPE_CHECKING:
-    from atcpy.bench.layers import LayerTime
-    from atcpy.bench.rounds import Measured
+    from atcpy.bench.saved import SavedBench
     from atcpy.bench.sides import Feeds, Side
-
-_LAYERS_SHOWN = 40
+    from atcpy.om.signature import PublicKeys
 
 
 def bench(
     run: Invocation,
     package: Annotated[str, typer.Argument(metavar="F.om", help="The package."), File.READ],
     vs: Annotated[
-        str | None, typer.Option("--vs", metavar="ort|G.om", help="ONNX Runtime, or another package.")
+        str | None,
+        typer.Option(
+            "--vs",
+            metavar="ort,openvino,G.om",
+            help="Other sides, by commas: ONNX Runtime, OpenVINO (if installed), other packages.",
+        ),
     ] = None,
     vs_model: Annotated[
         str | None,
-        typer.Option("--vs_model", metavar="M", help="The model for ort; default: <package>.onnx beside it."),
+        typer.Option(
+            "--vs_model", metavar="M", help="The model for ort and openvino; default: <package>.onnx beside it."
+        ),
     ] = None,
     warmup: Annotated[int, typer.Option("--warmup", min=1, help="Runs before the turns, a side.")] = 5,
     min_time: Annotated[str, typer.Option("--min_time", metavar="S", help="Seconds to time, a side.")] = "3",
@@ -47,93 +53,181 @@ def bench(
         list[str] | None,
         typer.Option("--shape", metavar="NAME=1,3,8,8", help="Sizes of an input's open dims; repeatable."),
     ] = None,
+    save: Annotated[
+        str | None, typer.Option("--save", metavar="J", help="Write all figures to a file of JSON."), File.WRITTEN
+    ] = None,
+    compare: Annotated[
+        str | None, typer.Option("--compare", metavar="J", help="Compare with a file of --save."), File.READ
+    ] = None,
     fail_over: Annotated[
-        str | None, typer.Option("--fail_over", metavar="R", help="Fail if the other side is more than R times faster.")
+        str | None,
+        typer.Option(
+            "--fail_over",
+            metavar="R",
+            help="Fail if another side, or with --compare the package before, is more than R times faster.",
+        ),
     ] = None,
     require_signature: RequireSignature = None,
     **options: Any,
 ) -> Outcome:
-    """Time a package, in turns with another engine."""
+    """Time a package, in turns with other engines."""
     seconds = read_float("min_time", min_time, 0, 3600)
     limit = None if fail_over is None else read_float("fail_over", fail_over, 0.01, 1000)
     counts = _thread_counts(run)
     custom_ops.load(options["custom_ops"])
-    model = other_model(Path(package), vs, vs_model, require_signature)
+    request = bench_request(
+        Path(package), () if vs is None else vs.split(","), vs_model,
+        seconds=seconds, warmup=warmup, layers=layers, require_signature=require_signature,
+    )  # fmt: skip
     feeds = None
     if input_data is not None:
         from atcpy.cli.arrays import load_npz
 
         feeds = load_npz(input_data)
-    runs: list[dict[str, Any]] = []
-    lines: list[str] = []
-    for timed in time_package(
-        run, Path(package), vs, model, feeds, shape or [], counts, seconds=seconds, warmup=warmup, layers=layers,
-        require_signature=require_signature,
-    ):  # fmt: skip
-        runs.append(timed.record)
-        lines += [*([""] if lines else []), *timed.lines]
-    result = runs[0] if len(runs) == 1 else {"machine": runs[0]["machine"], "runs": runs}
-    return Outcome(result, lines, _too_slow(runs, limit))
+    timed = time_package(run, request, feeds, shape or [], counts, save=save, compare=compare)
+    return Outcome(timed.result, timed.lines, _too_slow(timed.runs, limit), timed.warnings)
+
+
+@dataclass(frozen=True)
+class BenchRequest:
+    """What to time, and how: a package against `others`, which are engines for `model` and packages."""
+
+    package: Path
+    others: Sequence[str]
+    model: Path | None
+    seconds: float
+    warmup: int
+    layers: bool
+    require_signature: "PublicKeys | None"
 
 
 @dataclass(frozen=True)
 class TimedPackage:
-    """What was measured with one number of threads, for `--json` and for people."""
+    """What was measured, for `--json` and for people; `runs` are the records of each number of threads."""
 
-    record: dict[str, Any]
+    result: dict[str, Any]
+    runs: list[dict[str, Any]]
     lines: list[str]
+    warnings: list[AtcWarning]
+
+
+def bench_request(
+    package: Path, others: Sequence[str], vs_model: str | None, *,
+    seconds: float, warmup: int, layers: bool, require_signature: "PublicKeys | None",
+) -> BenchRequest:  # fmt: skip
+    """What is asked for. Raises UsageError for sides that there cannot be."""
+    model = _other_model(package, others, vs_model, require_signature)
+    return BenchRequest(package, others, model, seconds, warmup, layers, require_signature)
 
 
 def time_package(
     run: Invocation,
-    package: Path,
-    vs: str | None,
-    model: Path | None,
+    request: BenchRequest,
     feeds: "Feeds | None",
     shapes: Sequence[str],
     thread_counts: Sequence[int],
     *,
-    seconds: float,
-    warmup: int,
-    layers: bool,
-    require_signature: Any,
-) -> Iterator[TimedPackage]:
-    """Time a package with each number of threads, against `model` in ONNX Runtime or the package `vs`. Without feeds
-    they are random.
+    save: str | None,
+    compare: str | None,
+) -> TimedPackage:
+    """Time a package with each number of threads. Without feeds they are random. `save` names the file to write,
+    `compare` one of before.
     """
-    from atcpy import InferenceSession
-    from atcpy.bench.layers import time_layers
-    from atcpy.bench.rounds import measure
-    from atcpy.report.profile import roofline_line
-    from atcpy.runtime.roofline import measure_roofline
+    from atcpy.om.atomic import atomic_write, require_writable
+    from atcpy.report.record import dumps
 
-    if feeds is not None:
-        other_feeds = feeds
+    if save is not None:
+        require_writable(save)
+    saved = None if compare is None else _read_saved(compare, thread_counts)
+    if feeds is None:
+        feeds_of_sides = _random_feeds(request, shapes)
     else:
-        feeds, other_feeds = _random_feeds(package, vs, model, shapes, require_signature)
+        feeds_of_sides = [feeds] * (1 + len(request.others))
+    about = {"machine": machine(), "package": _package_record(request)}
+    runs: list[dict[str, Any]] = []
+    lines: list[str] = []
+    warnings: dict[str, AtcWarning] = {}
     for threads in thread_counts:
         timing = f"timing with {count_of(threads, 'thread')}"
         run.progress.step(timing)
-        sides = _sides(package, vs, model, threads, require_signature, other_feeds)
-        show = partial(_show_share, run, timing)
-        measured = measure(sides, feeds, min_seconds=seconds, warmup=warmup, show=show)
-        timed, roofline = [], None
-        if layers:
-            session = InferenceSession(package, threads=threads, require_signature=require_signature)
-            roofline = measure_roofline(threads)
-            timed = time_layers(session, feeds, roofline=roofline)
-        cache = sides[0].shape_cache
-        counts_of = None if cache is None else {"hits": cache.hits, "misses": cache.misses}
-        lines = list(_lines(measured, timed, threads))
-        if roofline is not None:
-            lines.append(roofline_line(roofline))
-        if cache is not None:
-            lines.append(f"graphs compiled for shapes {cache.misses}, found compiled {cache.hits}")
-        yield TimedPackage(_record(measured, timed, threads) | {"shape_cache": counts_of}, lines)
+        record, more = _time(request, feeds_of_sides, threads, partial(_show_share, run, timing))
+        runs.append(about | record)
+        lines += [*([""] if lines else []), *more]
+        if saved is not None:
+            lines += ["", *_compare(saved, runs[-1], warnings)]
+    result = runs[0] if len(runs) == 1 else {"machine": about["machine"], "runs": runs}
+    if save is not None:
+        atomic_write(save, [dumps(envelope("bench", result=result)).encode() + b"\n"])
+    return TimedPackage(result, runs, lines, list(warnings.values()))
 
 
 def _show_share(run: Invocation, timing: str, share: float) -> None:
     run.progress.show(f"{timing}  {share:.0%}")
+
+
+def _time(
+    request: BenchRequest, feeds_of_sides: "Sequence[Feeds]", threads: int, show: Callable[[float], None]
+) -> tuple[dict[str, Any], list[str]]:
+    from atcpy import InferenceSession
+    from atcpy.bench.layers import time_layers
+    from atcpy.bench.rounds import measure
+    from atcpy.cli.bench_tables import layer_lines, measured_lines
+    from atcpy.report.profile import roofline_line
+    from atcpy.runtime.roofline import measure_roofline
+
+    feeds = feeds_of_sides[0]
+    sides = _sides(request, feeds_of_sides, threads)
+    measured = measure(sides, min_seconds=request.seconds, warmup=request.warmup, show=show)
+    lines = list(measured_lines(measured, threads))
+    timed = []
+    if request.layers:
+        session = InferenceSession(request.package, threads=threads, require_signature=request.require_signature)
+        roofline = measure_roofline(threads)
+        timed = time_layers(session, feeds, roofline=roofline)
+        lines += ["", *layer_lines(timed), roofline_line(roofline)]
+    cache = sides[0].shape_cache
+    if cache is not None:
+        lines.append(f"graphs compiled for shapes {cache.misses}, found compiled {cache.hits}")
+    ratio = measured.ratio
+    record = {
+        "threads": threads,
+        "inputs": [{"name": name, "dtype": str(a.dtype), "shape": list(a.shape)} for name, a in feeds.items()],
+        "samples": measured.samples,
+        "sides": [asdict(side) for side in measured.sides],
+        "ratio": ratio.ratio if ratio else None,
+        "ci": list(ratio.ci) if ratio else None,
+        "verdict": ratio.verdict if ratio else None,
+        "layers": [asdict(layer) for layer in timed],
+        "comparison": None,
+        "shape_cache": None if cache is None else {"hits": cache.hits, "misses": cache.misses},
+    }
+    return record, lines
+
+
+def _read_saved(path: str, thread_counts: Sequence[int]) -> "SavedBench":
+    """Read a file of --save, which must have all that will be compared."""
+    from atcpy.bench.saved import read_saved
+
+    saved = read_saved(path)
+    missing = [threads for threads in thread_counts if threads not in saved.runs]
+    if missing:
+        there = ",".join(map(str, saved.runs))
+        what = f"--compare: {path} has no run with {count_of(missing[0], 'thread')}"
+        raise UsageError("E10032", what, where=Where(file=path, option="compare"), hint=f"--threads {there}")
+    return saved
+
+
+def _compare(saved: "SavedBench", record: dict[str, Any], warnings: dict[str, AtcWarning]) -> Iterator[str]:
+    """Put the comparison into the record, and what speaks against it into the warnings."""
+    from atcpy.bench.saved import compare, decode_run
+    from atcpy.cli.bench_tables import comparison_lines
+
+    comparison = compare(saved, decode_run(record))
+    record["comparison"] = asdict(comparison)
+    for difference in comparison.differences:
+        what = f"{saved.path} is of {difference}"
+        warnings[difference] = AtcWarning("W0090", what, Where(file=saved.path, option="compare"))
+    return comparison_lines(comparison)
 
 
 def _thread_counts(run: Invocation) -> list[int]:
@@ -142,15 +236,29 @@ def _thread_counts(run: Invocation) -> list[int]:
     return [read_int("threads", part, 1, 1024) for part in text.split(",")] if text else [run.threads]
 
 
-def other_model(package: Path, vs: str | None, vs_model: str | None, require_signature: Any) -> Path | None:
-    """The model for ONNX Runtime, if that is the other side."""
-    if vs is None or vs.endswith(".om"):
-        if vs_model is not None and vs is None:
+def _other_model(
+    package: Path, others: Sequence[str], vs_model: str | None, require_signature: "PublicKeys | None"
+) -> Path | None:
+    """The model for the other sides that are engines, if there are such."""
+    from atcpy.bench.sides import MODEL_ENGINES
+
+    where = Where(option="vs")
+    engines = [side for side in others if not side.endswith(".om")]
+    for side in engines:
+        if side not in MODEL_ENGINES:
+            hint = f"--vs {', '.join(MODEL_ENGINES)} or the file of a package"
+            raise UsageError("E10001", f'--vs: "{side}" is not ort, openvino or a package', where=where, hint=hint)
+        if find_spec(MODEL_ENGINES[side]) is None:
+            hint = f"pip install {MODEL_ENGINES[side]}"
+            raise UsageError("E10001", f"--vs: {MODEL_ENGINES[side]} is not installed", where=where, hint=hint)
+    names = [_side_name(side) for side in others]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise UsageError("E10001", f"--vs: two sides are named {twice}", where=where, hint="leave one out")
+    if not engines:
+        if vs_model is not None and not others:
             where = Where(option="vs_model")
             raise UsageError("E10057", "--vs_model is used only with --vs ort", where=where, hint="add --vs ort")
         return None
-    if vs != "ort":
-        raise UsageError("E10001", f'--vs: "{vs}" is not ort or a package', where=Where(option="vs"), hint="--vs ort")
     if vs_model is not None:
         return Path(vs_model)
     from atcpy.om import reader
@@ -165,52 +273,72 @@ def other_model(package: Path, vs: str | None, vs_model: str | None, require_sig
         raise
 
 
-def _random_feeds(
-    package: Path, vs: str | None, model: Path | None, shapes: Sequence[str], require_signature: Any
-) -> "tuple[Feeds, Feeds]":
-    """Feeds of the package, and those of the other side: of a model, or a package without AIPP, what numpy makes of the
-    pictures that a package with AIPP is fed.
+def _side_name(side: str) -> str:
+    return Path(side).name
+
+
+def _random_feeds(request: BenchRequest, shapes: Sequence[str]) -> "list[Feeds]":
+    """Feeds of each side: of models, and of packages without AIPP, what numpy makes of the pictures that packages with
+    AIPP are fed.
     """
     from atcpy import InferenceSession
+    from atcpy.bench.sides import MODEL_ENGINES
     from atcpy.cli.arrays import read_shapes
     from atcpy.verify.inputs import Fill, integer_bounds, make_feeds, session_ports
     from atcpy.verify.picture_feeds import PictureFeeds
     from atcpy.verify.sizes import first_gear, with_sizes
 
     bounds = {}
-    if model is not None:
+    if request.model is not None:
         from atcpy.parsers.onnx import read_model
 
-        bounds = integer_bounds(read_model(model).model)
-    packages = [package] if vs is None or model is not None else [package, Path(vs)]
-    sessions = [InferenceSession(path, threads=1, require_signature=require_signature) for path in packages]
-    pictures = [PictureFeeds.of(session) for session in sessions]
-    takes_pictures = [bool(found.inputs) for found in pictures]
-    first = takes_pictures.index(True) if any(takes_pictures) else 0
+        bounds = integer_bounds(read_model(request.model).model)
+    sides = (str(request.package), *request.others)
+    sessions = {
+        number: InferenceSession(Path(side), threads=1, require_signature=request.require_signature)
+        for number, side in enumerate(sides)
+        if side not in MODEL_ENGINES
+    }
+    pictures = {number: PictureFeeds.of(session) for number, session in sessions.items()}
+    take_pictures = {number for number, found in pictures.items() if found.inputs}
+    first = min(take_pictures, default=0)
     ports = pictures[first].ports(session_ports(sessions[first]))
     feeds = make_feeds(first_gear(with_sizes(ports, read_shapes(shapes, ports))), Fill(), bounds)
-    of_package, of_model = pictures[first].package_feeds(feeds), pictures[first].model_feeds(feeds)
-    of_sides = [of_package if takes else of_model for takes in takes_pictures]
-    return of_sides[0], of_sides[1] if len(of_sides) > 1 else of_model
+    of_packages, of_models = pictures[first].package_feeds(feeds), pictures[first].model_feeds(feeds)
+    return [of_packages if number in take_pictures else of_models for number in range(len(sides))]
 
 
-def _sides(
-    package: Path,
-    vs: str | None,
-    model: Path | None,
-    threads: int,
-    require_signature: Any,
-    other_feeds: "Feeds",
-) -> "list[Side]":
-    from atcpy.bench.sides import atcpy_side, onnxruntime_side
+def _sides(request: BenchRequest, feeds_of_sides: "Sequence[Feeds]", threads: int) -> "list[Side]":
+    from atcpy.bench.sides import OURS, atcpy_side, onnxruntime_side, openvino_side
     from atcpy.verify.oracle import open_onnxruntime
 
-    sides = [atcpy_side(package, threads, require_signature=require_signature)]
-    if model is not None:
-        sides.append(onnxruntime_side(model, threads, open_onnxruntime, other_feeds))
-    elif vs is not None:
-        sides.append(atcpy_side(Path(vs), threads, Path(vs).name, require_signature, other_feeds))
+    signers, model = request.require_signature, request.model
+    sides = [atcpy_side(request.package, threads, feeds_of_sides[0], OURS, signers)]
+    for other, feeds in zip(request.others, feeds_of_sides[1:], strict=True):
+        if model is not None and other == "ort":
+            sides.append(onnxruntime_side(model, threads, feeds, open_onnxruntime))
+        elif model is not None and other == "openvino":
+            sides.append(openvino_side(model, threads, feeds))
+        else:
+            sides.append(atcpy_side(Path(other), threads, feeds, _side_name(other), signers))
     return sides
+
+
+def _package_record(request: BenchRequest) -> dict[str, Any]:
+    """Which package was measured, and the model that it was made from."""
+    import hashlib
+
+    from atcpy.om import reader
+    from atcpy.om.signature import read_public_keys
+
+    opened = reader.read_package(request.package, signers=read_public_keys(request.require_signature))
+    try:
+        with open_file(request.package) as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise_os_error(error, str(request.package))
+    model = reader.read_model(opened).source.sha256 or None
+    return {"name": request.package.name, "sha256": digest, "model_sha256": model}
 
 
 def machine() -> dict[str, Any]:
@@ -232,67 +360,20 @@ def cpuinfo() -> list[str]:
     return path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else []
 
 
-def _record(measured: "Measured", layers: "list[LayerTime]", threads: int) -> dict[str, Any]:
-    ratio = measured.ratio
-    return {
-        "machine": machine(),
-        "threads": threads,
-        "sides": [asdict(side) for side in measured.sides],
-        "ratio": ratio.ratio if ratio else None,
-        "ci": list(ratio.ci) if ratio else None,
-        "verdict": ratio.verdict if ratio else None,
-        "layers": [asdict(layer) for layer in layers],
-    }
-
-
-def _lines(measured: "Measured", layers: "list[LayerTime]", threads: int) -> Iterator[str]:
-    rows = []
-    for side in measured.sides:
-        rows.append((side.name, *map(duration, (side.median, side.p90, side.min, side.load, side.first))))
-    yield from table(("", "median", "p90", "min", "load", "first run"), rows)
-    cores = _ranges(sorted(os.sched_getaffinity(0)))
-    runs = f"{measured.interleaved_runs} {'interleaved ' if measured.ratio else ''}runs"
-    setting = f"{runs}, {threads} thread{'' if threads == 1 else 's'}, cores {cores}"
-    if measured.ratio is None:
-        yield setting
-    else:
-        low, high = measured.ratio.ci
-        yield f"ratio {measured.ratio.ratio:.2f}× {measured.ratio.verdict} (95 % CI {low:.2f}–{high:.2f}, {setting})"
-    if layers:
-        yield ""
-        yield from _layer_lines(layers)
-
-
-def _layer_lines(layers: "list[LayerTime]") -> Iterator[str]:
-    slowest = sorted(layers, key=lambda layer: -layer.median)[:_LAYERS_SHOWN]
-    rows = [
-        (
-            *(layer.task, layer.op, layer.kernel, duration(layer.median), f"{layer.share:.1%}"),
-            "-" if layer.floor is None else duration(layer.floor),
-            size(layer.read_bytes + layer.written_bytes),
-            ", ".join(layer.nodes),
-        )
-        for layer in slowest
-    ]
-    yield from table(("task", "op", "kernel", "time", "share", "floor", "bytes", "nodes"), rows, right=(0, 3, 4, 5, 6))
-    if len(layers) > len(slowest):
-        yield f"and {len(layers) - len(slowest)} faster ones (--json lists all)"
-
-
-def _ranges(numbers: list[int]) -> str:
-    """`0-1,4` for 0, 1 and 4."""
-    parts: list[list[int]] = []
-    for number in numbers:
-        if parts and parts[-1][1] == number - 1:
-            parts[-1][1] = number
-        else:
-            parts.append([number, number])
-    return ",".join(f"{first}-{last}" if first != last else f"{first}" for first, last in parts)
-
-
-def _too_slow(runs: list[dict[str, Any]], limit: float | None) -> VerifyFailed | None:
+def _too_slow(runs: Sequence[Mapping[str, Any]], limit: float | None) -> VerifyFailed | None:
+    """Is another side, or the package before, faster by more than the limit? What is the same within the noise is no
+    slower than before.
+    """
+    if limit is None:
+        return None
     for record in runs:
-        if limit is not None and record["ratio"] is not None and 1 / record["ratio"] > limit:
-            what = f"the other side is {1 / record['ratio']:.2f} times faster, more than {limit:g}"
-            return VerifyFailed("V0001", what, hint="atcpy bench --layers shows where the time goes")
+        if record["comparison"] is not None:
+            ratio = record["comparison"]["sides"][0]["ratio"]  # of the package itself, which all runs have
+            rivals = [("the saved run was", ratio["ratio"])] if ratio["verdict"] != "same" else []
+        else:
+            rivals = [(f"{side['name']} is", side["ratio"]["ratio"]) for side in record["sides"][1:]]
+        for rival, ratio in rivals:
+            if 1 / ratio > limit:
+                what = f"{rival} {1 / ratio:.2f} times faster, more than {limit:g}"
+                return VerifyFailed("V0001", what, hint="atcpy bench --layers shows where the time goes")
     return None

@@ -202,6 +202,7 @@ _TABLE: tuple[tuple[str, tuple[int, ...], str, str], ...] = (
         "--mean and --std of the model; if it has none, --std 1",
     ),
     ("W0060", (0, 2), "a private key can be read by others than its owner", "chmod 600 KEY"),
+    ("W0090", (0, 2), "a saved benchmark is of another machine, model or engine", "save one with the same setting"),
     # Us
     (
         "X0001",

@@ -89,6 +89,26 @@ def test_bench_has_the_fields_of_the_command_line(capsys: pytest.CaptureFixture[
     assert str(result).startswith("       ")
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("files")
+def test_bench_compares_with_other_sides_and_with_before(caplog: pytest.LogCaptureFixture) -> None:
+    copy = Path("copy.om")
+    copy.write_bytes(Path("m.om").read_bytes())
+    feeds = {"x": np.ones((2, 3), np.float32), "b": np.ones(3, np.float32)}
+    options: Any = {"min_time": 0, "warmup": 1, "threads": 1, "input_data": feeds}
+    first = atcpy.bench("m.om", vs=copy, save="j.json", **options)
+    assert [side.name for side in first.sides] == ["atcpy", "copy.om"] and first.comparison is None
+    second = atcpy.bench("m.om", vs=["m.om", copy], compare=Path("j.json"), **options)
+    assert [side.name for side in second.sides] == ["atcpy", "m.om", "copy.om"]
+    assert second.comparison is not None and second.comparison.same_package
+    assert [side.name for side in second.comparison.sides] == ["atcpy", "copy.om"]
+    assert second.samples is None  # b has no samples
+    assert not caplog.records
+    Path("j.json").write_text(Path("j.json").read_text().replace('"isa": "', '"isa": "not '))
+    atcpy.bench("m.om", compare="j.json", **{**options, "input_data": None})
+    assert "another instruction set" in caplog.text
+
+
 @pytest.mark.usefixtures("files")
 def test_frozen() -> None:
     with pytest.raises(AttributeError):

@@ -29,6 +29,7 @@ COMMANDS: dict[str, tuple[tuple[str, ...], int]] = {
     "bench": (("bench", "{package_file}"), 7),
     "bench --vs": (("bench", "{package}", "--vs", "{package_file}"), 7),
     "bench --vs_model": (("bench", "{package}", "--vs", "ort", "--vs_model", "{file}"), 3),
+    "bench --compare": (("bench", "{package}", "--compare", "{file}"), 2),
     "verify": (("verify", "{package_file}"), 7),
     "verify --against": (("verify", "{package}", "--against", "{file}"), 3),
     "diff": (("diff", "{package}", "{package_file}"), 7),
