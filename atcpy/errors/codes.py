@@ -187,6 +187,7 @@ _TABLE: tuple[tuple[str, tuple[int, ...], str, str], ...] = (
     ("W0021", (0, 4), "a lowered value may overflow", "--keep-fp32 NODE"),
     ("W0030", (0, 2), "the option is deprecated", "the message names its successor"),
     ("W0031", (0, 2), "a field of the AIPP configuration has no effect", "drop it, or switch on what it belongs to"),
+    ("W0032", (0, 2), "--input_shape leaves an input open", 'list it, in quotes: --input_shape="x:1,3;y:1"'),
     ("W0040", (0, 4), "the opset of the model was raised", "skip the pass that brought in the newer op"),
     ("W0041", (0, 5), "the optimised model could not be verified", "name sizes for open dims: --input_shape"),
     ("W0042", (0, 4), "the model was written with less optimisation, or as it was", "the message says why"),
