@@ -44,10 +44,11 @@ class AtcRun:
 
     def require_file(self, name: str) -> Path:
         """The path of a file that must be there. Raises UsageError (E10054, E10001)."""
-        path = Path(self.require(name))
+        text = self.require(name)
+        path = Path(text)
         if not path.exists():
             others = [str(path.parent / other.name) for other in _files_of(path.parent)]
-            what = f'--{name}: "{path}" is not a file that exists'
+            what = f'--{name}: "{text}" is not a file that exists'
             raise UsageError("E10001", what, where=Where(option=name), hint=did_you_mean(str(path), others))
         return path
 
