@@ -36,7 +36,7 @@ from atcpy.errors import (
     render,
 )
 from atcpy.files import require_unchanged_files
-from atcpy.options import OPTIONS, Option, read_bool, read_choice
+from atcpy.options import OPTIONS, SOCS, Option, read_bool, read_choice
 from atcpy.threads import cpu_quota
 
 BROKEN_PIPE = 141
@@ -189,6 +189,24 @@ def _common_parameters(but: Container[str]) -> list[inspect.Parameter]:
     ]
 
 
+def _complete_chip(incomplete: str) -> list[str]:
+    return [soc for soc in SOCS if soc.startswith(incomplete)]
+
+
+def _complete_pass(incomplete: str) -> list[str]:
+    """Complete the last of several names with commas between them."""
+    from atcpy.passes.pass_set import built_in_passes
+    from atcpy.stages import pipeline
+
+    assert pipeline  # it imports the stages, which register their passes
+    before, comma, start = incomplete.rpartition(",")
+    names = [entry.name for entry in built_in_passes() if not entry.required]
+    return [before + comma + name for name in names if name.startswith(start)]
+
+
+_COMPLETIONS = {"soc": _complete_chip, "skip_pass": _complete_pass}
+
+
 def _table_parameter(option: Option) -> inspect.Parameter:
     """The command line's option for a row of the table; a `--flag` for what is true or false, with a `--no_flag` if
     it is not false by default.
@@ -200,7 +218,11 @@ def _table_parameter(option: Option) -> inspect.Parameter:
         names, kind = [f"--{option.name}/--no_{option.name}"], bool | None
     metavar = "FILE" if option.repeatable else None
     info = typer.Option(
-        *names, metavar=metavar, help=option.help[0].upper() + option.help[1:] + ".", show_default=False
+        *names,
+        metavar=metavar,
+        help=option.help[0].upper() + option.help[1:] + ".",
+        show_default=False,
+        autocompletion=_COMPLETIONS.get(option.name),
     )
     return inspect.Parameter(
         option.name,

@@ -86,6 +86,23 @@ def test_without_arguments_it_says_what_it_can_do(invoke: Invoke) -> None:
     assert "\n  atc " in ran.out
 
 
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("con", {"convert"}),
+        ("convert --oo_l", {"--oo_level"}),
+        ("check --soc Ascend310P3V", {f"Ascend310P3Vir0{n}" for n in (1, 2, 4, 8)}),
+        ("convert --skip_pass ConvReluFusionPass,IdentityP", {"ConvReluFusionPass,IdentityPass"}),
+        ("convert --skip_pass ExpandP", {""}),  # the result needs it
+    ],
+)
+def test_the_shell_completes_commands_options_chips_and_passes(typed: str, offered: set[str]) -> None:
+    words = ["atcpy", *typed.split()]
+    variables = {"_ATCPY_COMPLETE": "complete_bash", "COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1)}
+    ran = finish(spawn(env={**environment(), **variables}))
+    assert (ran.code, set(ran.out.splitlines())) == (0, offered)
+
+
 def test_a_missing_option_is_named(invoke: Invoke) -> None:
     ran = invoke("convert", "--soc", "Ascend910")
     assert (ran.code, ran.err) == (2, "error[E10054] no model is given\n  at --model\n  help: atcpy convert M.onnx\n")
