@@ -9,10 +9,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
 
+from atcpy import InferenceSession
 from atcpy.cli.app import execute
+from atcpy.verify.inputs import Fill, make_feeds, session_ports
+from tests.models_in_text import package
 
 REPO = Path(__file__).parents[2]
 DIGITS = REPO / "models" / "digits" / "digits.onnx"
@@ -125,6 +129,22 @@ def test_nothing_around_a_conversion_reaches_its_bytes(
     name: str, models: Path, expected: dict[str, str], tmp_path: Path
 ) -> None:
     assert digests(models, tmp_path, VARIANTS[name]) == expected
+
+
+def test_all_numbers_of_threads_give_the_same_bits(models: Path, tmp_path: Path) -> None:
+    sums = """sums (float[300,700] x, float[700,500] w) => (float[300,500] y, float z) {
+        p = MatMul(x, w)  y = Softmax(p)  z = ReduceSum<keepdims = 0>(p)
+    }"""
+    (tmp_path / "sums.om").write_bytes(package(sums))
+    for path in models.iterdir():
+        assert execute(["convert", "--model", str(path), "-o", str(tmp_path / f"{path.stem}.om"), "-q"]) == 0
+    for path in tmp_path.glob("*.om"):
+        results = []
+        for threads in (1, 2, 3, 4):
+            with InferenceSession(path, threads=threads) as session:
+                found = session.run(None, make_feeds(session_ports(session), Fill()))
+                results.append([np.asarray(array).tobytes() for array in found])
+        assert results == [results[0]] * 4, path.name
 
 
 def test_the_model_and_the_options_do(models: Path, expected: dict[str, str], tmp_path: Path) -> None:
