@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import typer
 
-from atcpy.cli.app import execute
+from atcpy.cli.app import app, execute
 from atcpy.passes.phase import Phase
 from tests.sources import MODULES, REPO, relative_name, syntax
 
@@ -145,6 +146,39 @@ def test_each_page_is_in_the_index() -> None:
 def test_links_lead_somewhere() -> None:
     links = [(page, link) for page in PAGES for link in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text("utf-8"))]
     assert [(relative_name(page), link) for page, link in links if not (page.parent / link).exists()] == []
+
+
+def test_tests_that_a_page_links_exist() -> None:
+    linked = [
+        (page, name, file)
+        for page in PAGES
+        for name, file in re.findall(r"\[`(test_\w+)`\]\(([^)]+\.py)\)", page.read_text(encoding="utf-8"))
+    ]
+    assert len(linked) > 40  # docs/what-users-ask.md
+    for page, name, file in linked:
+        assert f"\ndef {name}(" in (page.parent / file).read_text(encoding="utf-8"), (relative_name(page), name)
+
+
+def test_options_that_a_page_names_are_those_of_the_command() -> None:
+    commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    options = {
+        name: {"help"}.union(
+            text.lstrip("-").replace("-", "_")
+            for parameter in command.params
+            for text in (*parameter.opts, *parameter.secondary_opts)
+        )
+        for name, command in commands.items()
+        if name != "atc"  # has a table of its own
+    }
+    named = [
+        (relative_name(page), command, option.replace("-", "_"))
+        for page in PAGES
+        for command, rest in re.findall(r"`atcpy (\w+)\b([^`\n]*)`", page.read_text(encoding="utf-8"))
+        for option in re.findall(r" --([\w-]+)", rest)
+        if command in options
+    ]
+    assert len(named) > 50
+    assert [each for each in named if each[2] not in options[each[1]]] == []
 
 
 PATH = re.compile(
