@@ -14,6 +14,7 @@ import numpy as np
 from atcpy.errors import VerifyFailed, Where
 from atcpy.quantization.layers import ErrorEffects, LayerRuns
 from atcpy.quantization.options import Bound, Metric
+from atcpy.verify.fewest import shortest_beginning
 from atcpy.verify.inputs import Feeds
 
 
@@ -34,22 +35,15 @@ def rank(effects: Mapping[str, float]) -> list[str]:
 
 
 def fewest_kept(ranking: Sequence[str], first: int, bound: Bound, meets: Callable[[Sequence[str]], bool]) -> list[str]:
-    """The shortest beginning of the ranking that `meets` the bound if it stays float, found by doubling steps from
-    `first` and bisection. Raises VerifyFailed (V0001) if a model with no quantised layer would be left.
+    """The shortest beginning of the ranking that `meets` the bound if it stays float. Raises VerifyFailed (V0001) if a
+    model with no quantised layer would be left.
     """
-    if meets(ranking[:0]):
-        return []
-    low, high, step = 0, min(max(first, 1), len(ranking) - 1), 1  # `low` layers are too few
-    while not (low < high and meets(ranking[:high])):
-        if high >= len(ranking) - 1:
-            what = f"no choice of the {len(ranking)} layers meets {bound}"
-            hint = "ask for less, give more samples, or try another --method"
-            raise VerifyFailed("V0001", what, where=Where(option="suggest"), hint=hint)
-        low, high, step = high, min(high + step, len(ranking) - 1), step * 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if meets(ranking[:middle]) else (middle, high)
-    return list(ranking[:high])
+    found = shortest_beginning(ranking, first, max(len(ranking) - 1, 0), meets)
+    if found is None:
+        what = f"no choice of the {len(ranking)} layers meets {bound}"
+        hint = "ask for less, give more samples, or try another --method"
+        raise VerifyFailed("V0001", what, where=Where(option="suggest"), hint=hint)
+    return found
 
 
 def predict_kept(ranking: Sequence[str], effects: Mapping[str, float], samples: int, bound: Bound) -> int:
