@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 
 import onnx
 
 from atcpy.errors import AtcError
-from atcpy.ir import DType, Node
+from atcpy.ir import DType, Graph, Node
 from atcpy.ops.custom import CustomOps
 from atcpy.options import ParseOptions
 from atcpy.parsers.onnx import import_onnx
 from atcpy.parsers.onnx.reader import ModelFile
+from atcpy.precision_options import PrecisionMode
 
 _HALF = (DType.FLOAT16, DType.BFLOAT16)
+_HALF_MODES = {mode: dtype for mode in PrecisionMode for dtype in _HALF if mode.dtype == dtype.long}
 _ONNX_HALF = frozenset(dtype.onnx for dtype in _HALF)
 
 
@@ -36,14 +39,26 @@ def coarsest(found: Mapping[str, DType], lowered: Mapping[str, str]) -> dict[str
     return {**found, **of_package, **both}
 
 
-def values_in_16_bits(nodes: Iterable[Node]) -> dict[str, DType]:
-    """Those of a graph, by name, each with the type of least precision. Inputs and constants of 16 bits are exact."""
+def values_of_package(graph: Graph) -> dict[str, DType]:
+    """Those of the graph of a package. A lowered node may read and write float32 where no value between nodes is
+    rounded: its constants are.
+    """
+    precision = graph.decisions.precision
+    dtype = next((dtype for mode, dtype in _HALF_MODES.items() if mode.value == precision.mode), None)
+    return values_in_16_bits(graph.nodes, {} if dtype is None else dict.fromkeys(precision.lowered, dtype))
+
+
+def values_in_16_bits(nodes: Iterable[Node], lowered: Mapping[str, DType] = MappingProxyType({})) -> dict[str, DType]:
+    """Those of a graph, by name, each with the type of least precision. Inputs and constants of 16 bits are exact.
+    `lowered` has the types of the model's nodes that are lowered.
+    """
     found: dict[str, DType] = {}
     for node in nodes:
         if node.is_source:
             continue
         behind = [found[value.name] for value in node.operands if value.name in found]
         own = [value.desc.dtype for value in node.outputs if value.desc.dtype in _HALF]
+        own += [lowered[name] for name in node.sources if name in lowered]
         if node.operands and not behind and all(value.tensor is not None for value in node.operands):
             continue
         if behind or own:

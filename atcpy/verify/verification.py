@@ -241,13 +241,13 @@ class _Trials:
 def _comparison(runs: _Trials, fed: Feeds, oracle: str | None) -> "LayerComparison":
     from atcpy.verify.evaluation import ModelEvaluator
     from atcpy.verify.layers import LayerComparison
-    from atcpy.verify.precision import values_in_16_bits
+    from atcpy.verify.precision import values_of_package
 
     case = runs.case
     if case.file is None:
         what = "--layers and --locate need the values of an ONNX model that a run of the package runs once"
         raise Unsupported("E10055", what, hint="verify without them")
-    own = values_in_16_bits(runs.session.model.graph.nodes)
+    own = values_of_package(runs.session.model.graph)
     return LayerComparison(
         session=runs.session,
         evaluator=ModelEvaluator(case.file, oracle, case.custom),

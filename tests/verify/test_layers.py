@@ -52,6 +52,15 @@ def test_all_borders_of_a_right_package_are_compared(tmp_path: Path) -> None:
     assert "/stem/conv/Conv_output_0" not in {layer.value for layer in layers.table}
 
 
+@pytest.mark.parametrize("mode", ["fp16", "mixed_float16", "cube_fp16in_fp32out"])
+def test_values_of_lowered_nodes_are_judged_by_their_precision(tmp_path: Path, mode: str) -> None:
+    """In memory they are float32 where nothing is rounded between two nodes; constants are rounded nevertheless."""
+    atcpy.convert(DIGITS, tmp_path / "digits.om", precision_mode_v2=mode)
+    table = layers_of(verify(tmp_path / "digits.om", DIGITS, layers=True)).table
+    assert all(layer.passed for layer in table)
+    assert any(layer.dtype == "float32" and layer.max_abs > layer.allowed / 20 for layer in table)
+
+
 @pytest.mark.parametrize("task", [0, 3, 7, 9])
 def test_a_wrong_fused_node_is_located(tmp_path: Path, task: int) -> None:
     package = tmp_path / "digits.om"
