@@ -6,7 +6,7 @@ Element types are named as ONNX users read them, `float16`; ops by their name in
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -158,10 +158,26 @@ def refuse_hifloat8(option: str, value: object) -> None:
 def read_keep_file(option: str, path: str) -> TextFile:
     """A file of one entry a line: `NodeName` or `OpType::Relu`."""
     text, digest = read_text_file(path)
-    lines = tuple(dict.fromkeys(line for _, line in config_lines(text)))
     for number, line in config_lines(text):
         check_type_name(option, line, Where(file=path, line=number))
-    return TextFile(lines, digest)
+    return keep_file_of(text, digest)
+
+
+def keep_file_of(text: str, digest: str) -> TextFile:
+    """A file of `--keep_dtype` with this text."""
+    return TextFile(tuple(dict.fromkeys(line for _, line in config_lines(text))), digest)
+
+
+def keep_file_text(names: Iterable[str]) -> str:
+    """A file that `read_keep_file` reads, of these nodes. A character that has a meaning there is written as `?`, which
+    fits any.
+    """
+    return "".join(f"{_entry_of(name)}\n" for name in names)
+
+
+def _entry_of(name: str) -> str:
+    entry = re.sub(r"[#\s\ufeff\ud800-\udfff]", "?", name)
+    return "?" + entry[1:] if entry.startswith(TYPE_PREFIX) else entry
 
 
 def check_type_name(option: str, entry: str, where: Where) -> None:

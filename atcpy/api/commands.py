@@ -251,6 +251,7 @@ def verify(
     cosine: float | None = None,
     layers: bool = False,
     locate: bool = False,
+    suggest: str | os.PathLike[str] | None = None,
     aipp: Mapping[str, object] | None = None,
     require_signature: PublicKeys | None = None,
     custom_ops: object = (),
@@ -259,8 +260,9 @@ def verify(
 ) -> VerifyReport:
     """Compare a package with its model, by default that of the package's name beside it. What differs is no exception:
     `passed` is false, and `error` names it. With `layers` the values at the borders of tasks are compared as well; with
-    `locate` the `culprit` is the first node that errs by itself, if an output fails. `aipp`: settings of dynamic AIPP
-    by input.
+    `locate` the `culprit` is the first node that errs by itself, if an output fails. `suggest` is a file to write, for
+    `--keep_dtype`: the lowered nodes that must keep their types for the outputs to pass; `suggestion` has them. `aipp`:
+    settings of dynamic AIPP by input.
     """
     from contextlib import nullcontext
 
@@ -275,7 +277,7 @@ def verify(
             path, model, fill=Fill("random", random), feeds=_feeds(input_data), shapes=shape or {},
             tolerance=Tolerance(atol, rtol, cosine), oracle=oracle, threads=threads, allow_hardlinks=allow_hardlinks,
             custom=custom, step=run.progress.step, require_signature=require_signature, layers=layers, locate=locate,
-            aipp=aipp,
+            suggest=None if suggest is None else Path(suggest), aipp=aipp,
         )  # fmt: skip
     if not report.same_source:
         run.say(f"{report.against} is not the file that the package was made from", level=0)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from atcpy.ops.custom import CustomOps
     from atcpy.verify.compare import OutputReport
     from atcpy.verify.layers import Culprit, LayerReport, Layers, Location
+    from atcpy.verify.suggestion import Suggestion
     from atcpy.verify.verification import VerifyReport
 
 _MAX_LAYERS, _FEW_LAYERS = 20, 5  # that are shown: those that differ, or the worst of those that do not
@@ -51,6 +52,13 @@ def verify(
     locate: Annotated[
         bool, typer.Option("--locate", help="Find the first node that errs by itself, if an output fails.")
     ] = False,
+    suggest: Annotated[
+        str | None,
+        typer.Option(
+            "--suggest", metavar="KEEP.cfg", help="Write the nodes that must not be lowered to pass, for --keep_dtype."
+        ),
+        File.WRITTEN,
+    ] = None,
     aipp: Annotated[
         list[str] | None,
         typer.Option("--aipp", metavar="[NAME=]F.json", help="Settings of dynamic AIPP, for pictures; repeatable."),
@@ -70,7 +78,7 @@ def verify(
         run, Path(package), None if against is None else Path(against), input_data, oracle, custom,
         fill=Fill("random", random), shapes=_shapes(package, shape or [], require_signature),
         tolerance=Tolerance(atol, rtol, cosine), require_signature=require_signature, layers=layers, locate=locate,
-        aipp=_aipp(package, aipp or [], require_signature),
+        suggest=None if suggest is None else Path(suggest), aipp=_aipp(package, aipp or [], require_signature),
     )  # fmt: skip
     if not report.same_source:
         run.say(f"note: {report.against} is not the file that {package} was made from", level=0)
@@ -139,6 +147,8 @@ def _verdict(report: "VerifyReport") -> Iterator[str]:
         yield from _layer_lines(report.layers)
     if report.location is not None:
         yield from _culprit_lines(report.culprit, report.location)
+    if report.suggestion is not None:
+        yield from _suggestion_lines(report.suggestion)
     yield "PASS" if report.passed else "FAIL"
 
 
@@ -191,3 +201,33 @@ def _culprit_lines(culprit: "Culprit | None", location: "Location") -> Iterator[
     own = f"{culprit.isolated_error:.1e} on the oracle's inputs (allowed {culprit.allowed:.1e})"
     yield f"         errs by {own}; its inputs err by {culprit.inherited_error:.1e}"
     yield f"help     {culprit.hint}"
+
+
+def _suggestion_lines(suggestion: "Suggestion") -> Iterator[str]:
+    from atcpy.report.units import count_of
+    from atcpy.verify.suggestion import SuggestOutcome
+
+    lowered = count_of(suggestion.lowered, "lowered node")
+    if suggestion.outcome is SuggestOutcome.NOT_NEEDED:
+        yield "suggest  nothing to keep: all outputs are within their bounds, and no file is written"
+        return
+    if suggestion.outcome is SuggestOutcome.NOT_REPRODUCED:
+        yield "suggest  nothing to keep: converted anew with its options, the model passes; no file is written"
+    elif suggestion.outcome is SuggestOutcome.IMPOSSIBLE:
+        yield f"suggest  no list helps: with all of the {lowered} kept, this remains; no file is written"
+    else:
+        kept = count_of(len(suggestion.kept), "node")
+        trials = count_of(suggestion.trials, "trial") + ("" if suggestion.is_minimal else ", fewer may do")
+        yield f"suggest  keep {kept} of {lowered} ({trials}): {suggestion.path}"
+        for node in suggestion.kept[:_MAX_LAYERS]:
+            error = "" if node.own_error is None else f"   errs by {node.own_error:.1e} (allowed {node.allowed:.1e})"
+            yield f"         {node.node}{error}"
+        if len(suggestion.kept) > _MAX_LAYERS:
+            yield f"         and {len(suggestion.kept) - _MAX_LAYERS} more: the file has all"
+        if suggestion.kept_before:
+            yield f"         and {count_of(len(suggestion.kept_before), 'node')} that the package keeps already"
+        yield f"proof    converted with it, {count_of(suggestion.left, 'node is', 'nodes are')} lowered:"
+    for output in suggestion.outputs:
+        yield f"         {output.name}   {output.dtype}  {_figures(output)}"
+    if suggestion.outcome is SuggestOutcome.FOUND:
+        yield f"help     atcpy convert M.onnx … --keep_dtype={suggestion.path}"

@@ -16,7 +16,10 @@ class CodeRow(NamedTuple):
     help: str
 
 
-_FIND_THE_ERROR = "atcpy verify F.om --locate finds the node, atcpy passes bisect M.onnx the pass"
+_FIND_THE_ERROR = (
+    "atcpy verify F.om --locate finds the node, --suggest KEEP.cfg the nodes that a precision mode must keep, "
+    "atcpy passes bisect M.onnx the pass"
+)
 _TABLE: tuple[tuple[str, tuple[int, ...], str, str], ...] = (
     # Options
     ("E10001", (2,), "the value of an option is not one of the possible ones", "take one of the listed choices"),

@@ -72,11 +72,12 @@ class OutputReport:
         """Whether a result in float64 is more exact than the oracle's."""
         return self.dtype == DType.FLOAT32.long
 
-    def problem(self) -> VerifyFailed | None:
-        """The error for an output that failed."""
+    def problem(self, *, lowered: bool = False) -> VerifyFailed | None:
+        """The error for an output that failed; `lowered`: of a package whose precision mode has lowered nodes."""
         if self.passed:
             return None
-        hint = "atcpy verify F.om --locate finds the node that errs, atcpy passes bisect M.onnx the pass"
+        suggest = "--suggest KEEP.cfg the nodes to keep in float32, " if lowered else ""
+        hint = f"atcpy verify F.om --locate finds the node that errs, {suggest}atcpy passes bisect M.onnx the pass"
         return VerifyFailed(self.code, f'output "{self.name}" {self.why}', where=Where(value=self.name), hint=hint)
 
 

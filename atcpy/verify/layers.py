@@ -17,6 +17,7 @@ node where several err; here each error is seen apart from the others.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -79,6 +80,11 @@ class LayerReport:
     nan: int
     passed: bool
     has_effect: bool  # it differs, and so does what the model computes from it, down to an output
+
+    @property
+    def share(self) -> float:
+        """The error as a multiple of what is allowed."""
+        return share(self.max_abs, self.allowed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,11 +217,23 @@ class LayerComparison:
         facts = deviation.max_abs, deviation.allowed, deviation.cosine, deviation.nan, deviation.passed, has_effect
         return LayerReport(name, node.name, node.op_type, engine, node.sources, node.passes, run.dtypes[name], *facts)
 
-    def locate(self) -> tuple[Culprit | None, Location]:
-        """Find the first node that errs by itself, if one does."""
+    @cached_property
+    def _rewritten(self) -> frozenset[str]:
+        """The values that differ without an effect where right ones take the place of all that are right."""
         self.step("locating: which differences have an effect")
         found = self._run(partial(_is_in_or_differs, ())).deviations
-        kept = frozenset(_differing(found) - self._with_effect(found))
+        return frozenset(_differing(found) - self._with_effect(found))
+
+    def own_errors(self) -> tuple[LayerReport, ...]:
+        """Each value as the package computes it from the oracle's; those that have no effect are left out."""
+        kept = self._rewritten
+        self.step("measuring: each node on the oracle's inputs")
+        run = self._run(partial(_is_in, kept))
+        return tuple(self._report(name, run, has_effect=True) for name in run.deviations if name not in kept)
+
+    def locate(self) -> tuple[Culprit | None, Location]:
+        """Find the first node that errs by itself, if one does."""
+        kept = self._rewritten
         runs = 1
         while True:
             self.step("locating: each node on the oracle's inputs")
@@ -244,6 +262,11 @@ class LayerComparison:
             return True
         behind = [name for name in _differing(kept) if suspect in self._borders_before(name, kept)]
         return any(replaced[name].passed for name in behind if name in replaced)
+
+    @cached_property
+    def _lowered(self) -> frozenset[str]:
+        """The model's nodes that compute in another type by the precision mode."""
+        return frozenset(self.session.model.graph.decisions.precision.lowered)
 
     @cached_property
     def _outputs(self) -> frozenset[str]:
@@ -286,7 +309,8 @@ class LayerComparison:
         return Culprit(
             name, report.node, report.op, report.sources, report.passes,
             self.evaluator.nodes_between(borders, name), report.dtype, report.max_abs,
-            max((ordinary.get(border, 0.0) for border in borders), default=0.0), report.allowed, _hint(report),
+            max((ordinary.get(border, 0.0) for border in borders), default=0.0), report.allowed,
+            _hint(report, [name for name in report.sources if name in self._lowered]),
         )  # fmt: skip
 
     def _borders_before(self, name: str, borders: Collection[str]) -> set[str]:
@@ -331,7 +355,10 @@ def _is_in_or_differs(names: Collection[str], name: str, deviation: Deviation) -
     return name in names or not deviation.passed
 
 
-def _hint(report: LayerReport) -> str:
+def _hint(report: LayerReport, lowered: Sequence[str]) -> str:
+    if lowered:
+        kept = shlex.quote(",".join(lowered))
+        return f"the precision mode lowers it: convert with --keep-fp32={kept}, or atcpy verify F.om --suggest KEEP.cfg"
     if report.dtype in (DType.FLOAT16.long, DType.BFLOAT16.long):
         return f"its result has 16 bits: compute {', '.join(report.sources) or report.node} in float32"
     passes = f"passes made it: {', '.join(report.passes)}; " if report.passes else ""
@@ -391,6 +418,6 @@ def _compare_chunk(actual: Array, expected: Array, atol: float, rtol: float) -> 
 
 def worst(layers: Sequence[LayerReport], count: int) -> list[LayerReport]:
     """The layers with the largest errors as multiples of what is allowed, in the order in which they run."""
-    shares = {layer.value: share(layer.max_abs, layer.allowed) for layer in layers}
+    shares = {layer.value: layer.share for layer in layers}
     chosen = set(sorted(shares, key=lambda name: -shares[name])[:count])
     return [layer for layer in layers if layer.value in chosen]

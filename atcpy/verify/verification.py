@@ -26,7 +26,15 @@ from atcpy.verify.float64 import evaluate_in_float64, recheck
 from atcpy.verify.inputs import Array, Feeds, Fill, Port, integer_bounds, make_feeds, session_ports
 from atcpy.verify.iterated import iterated, require_loop
 from atcpy.verify.labels import Classes, label_outputs, other_feeds
-from atcpy.verify.oracle import FindOracle, Oracle, OracleRequest, behind_random, find_oracle, missing_inputs
+from atcpy.verify.oracle import (
+    FindOracle,
+    Oracle,
+    OracleRequest,
+    RememberingOracles,
+    behind_random,
+    find_oracle,
+    missing_inputs,
+)  # fmt: skip
 from atcpy.verify.picture_feeds import PictureFeeds
 from atcpy.verify.precision import coarsest, half_values_of_model
 from atcpy.verify.quantization import quantization_steps
@@ -34,6 +42,7 @@ from atcpy.verify.sizes import TRIALS, describe, is_open, trials, with_sizes
 
 if TYPE_CHECKING:  # most runs compare outputs only
     from atcpy.verify.layers import Culprit, LayerComparison, Layers, Location
+    from atcpy.verify.suggestion import Conversion, Suggestion
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +60,8 @@ class VerifyReport:
     culprit: "Culprit | None" = None
     location: "Location | None" = None  # if a culprit was looked for
     of_one_class: tuple[str, ...] = ()  # outputs of which no random input reached a second class
+    lowered: int = 0  # nodes of the model that compute in another type by the precision mode
+    suggestion: "Suggestion | None" = None  # if nodes to keep were looked for
 
     @property
     def warnings(self) -> list[AtcWarning]:
@@ -63,7 +74,8 @@ class VerifyReport:
     @property
     def error(self) -> AtcError | None:
         """One error for all outputs that failed."""
-        problems = [problem for output in self.outputs if (problem := output.problem()) is not None]
+        found = (output.problem(lowered=self.lowered > 0) for output in self.outputs)
+        problems = [problem for problem in found if problem is not None]
         return group(problems) if problems else None
 
 
@@ -84,17 +96,21 @@ def verify(
     require_signature: PublicKeys | None = None,
     layers: bool = False,
     locate: bool = False,
+    suggest: Path | None = None,
     aipp: Mapping[str, object] | None = None,
 ) -> VerifyReport:
     """Compare `package` with the model `against`, by default the recorded one beside it. Dims that are open get the
     sizes of `shapes`, or those of three trials that the oracle accepts. Nodes of `custom` operators are computed by
     `forward` where ONNX Runtime cannot run the model. Callers that verify many packages of one model pass a
     `RememberingOracles` as `find`. `layers` compares at the borders of tasks as well, and `locate` finds the node that
-    errs if an output fails: at the first sizes at which one does. `aipp`: settings of dynamic
-    AIPP by input. Inputs with AIPP are fed as pictures; the oracle gets what numpy makes of them by these settings.
+    errs if an output fails: at the first sizes at which one does. `suggest` is a file to write: the lowered nodes that
+    must keep their types for the outputs to pass. `aipp`: settings of dynamic AIPP by input.
+    Inputs with AIPP are fed as pictures; the oracle gets what numpy makes of them by these settings.
     """
     step("loading the package")
     session = InferenceSession(package, threads=threads, require_signature=require_signature)
+    common = {"threads": threads, "allow_hardlinks": allow_hardlinks}
+    conversion = None if suggest is None else _conversion(session, suggest, common)
     pictures = PictureFeeds.of(session, aipp)
     recorded = session.model.source.sha256
     path = against if against is not None else find_model(package, session.model.source)
@@ -148,20 +164,58 @@ def verify(
     shown = tuple(runs.sizes) if any(map(is_open, ports)) else ()
     one_class = runs.classes.of_one if ports and fill.kind == "random" else ()
     report = VerifyReport(
-        passed, case.oracle.name, str(path), how, case.sha256 == recorded, worst, shown, of_one_class=one_class
-    )
-    if not layers and not locate:
+        passed, case.oracle.name, str(path), how, case.sha256 == recorded, worst, shown, of_one_class=one_class,
+        lowered=len(lowered.lowered),
+    )  # fmt: skip
+    if not layers and not locate and suggest is None:
         return report
     fed = next(
         (feeds for feeds, reports in zip(runs.feeds, runs.reports, strict=True) if not all(o.passed for o in reports)),
         runs.feeds[0],
     )
     comparison = _comparison(runs, fed, oracle)
-    found = replace(report, layers=comparison.layers)
-    if passed or not locate:
-        return found
-    culprit, location = comparison.locate()
-    return replace(found, culprit=culprit, location=location)
+    if layers or locate:
+        report = replace(report, layers=comparison.layers)
+    if locate and not passed:
+        culprit, location = comparison.locate()
+        report = replace(report, culprit=culprit, location=location)
+    if conversion is not None and suggest is not None:
+        again = partial(
+            verify, against=path, fill=fill, feeds=feeds, shapes=shapes, tolerance=tolerance, oracle=oracle,
+            threads=threads, allow_hardlinks=allow_hardlinks, custom=custom, find=find or RememberingOracles(),
+        )  # fmt: skip
+        report = replace(report, suggestion=_suggestion(report, comparison, conversion, again, suggest, step))
+    return report
+
+
+def _conversion(session: InferenceSession, target: Path, common: Mapping[str, object]) -> "Conversion":
+    """How the package was converted, if nodes to keep can be looked for and written."""
+    from atcpy.om.atomic import require_writable
+    from atcpy.verify.suggestion import Conversion
+
+    conversion = Conversion.of(session, common)
+    require_writable(target)
+    return conversion
+
+
+def _suggestion(
+    report: VerifyReport,
+    comparison: "LayerComparison",
+    conversion: "Conversion",
+    again: Callable[[Path], VerifyReport],
+    target: Path,
+    step: Callable[[str], None],
+) -> "Suggestion":
+    from atcpy.verify.suggestion import not_needed, suggest_kept
+
+    if report.passed:
+        return not_needed(conversion, report.outputs)
+    if not report.same_source:
+        what = f"--suggest: {report.against} is not the file that the package was made from"
+        raise UsageError("E10054", what, where=Where(option="suggest"), hint="--against its model")
+    # Inner values are of another scale than the outputs that a bound of the user is for.
+    layers = replace(comparison, tolerance=Tolerance()).own_errors()
+    return suggest_kept(Path(report.against), conversion, layers, again, target, step)
 
 
 @dataclass
@@ -245,7 +299,7 @@ def _comparison(runs: _Trials, fed: Feeds, oracle: str | None) -> "LayerComparis
 
     case = runs.case
     if case.file is None:
-        what = "--layers and --locate need the values of an ONNX model that a run of the package runs once"
+        what = "--layers, --locate and --suggest need the values of an ONNX model that a run of the package runs once"
         raise Unsupported("E10055", what, hint="verify without them")
     own = values_of_package(runs.session.model.graph)
     return LayerComparison(

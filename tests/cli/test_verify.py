@@ -100,3 +100,28 @@ def test_layers_and_the_culprit_of_a_failing_package(
     assert (result["layers"]["compared"], result["location"]["rewritten"]) == (1, [])
     plain = invoke("verify", package, "--json").envelope["result"]
     assert (plain["layers"], plain["location"], plain["culprit"]) == (None, None, None)
+
+
+def test_the_nodes_to_keep_are_written_and_proved(invoke: Invoke, tmp_path: Path) -> None:
+    text = """<ir_version: 10, opset_import: ["" : 21]>
+        net (float[4,2] x) => (float[4,2] y) <float[2,2] w = {9e4, 1, 1, 9e4}>
+        { [act] a = Softmax(x)  [large] b = MatMul(a, w)  [last] c = Sqrt(b)  [half] y = Neg(c) }"""
+    path, package, file = tmp_path / "f.onnx", tmp_path / "f.om", tmp_path / "keep.cfg"
+    onnx.save(onnx.parser.parse_model(text), path)
+    convert = ("convert", path, "-o", package, "--precision_mode_v2=fp16", "-q")
+    assert invoke(*convert).code == 0
+    ran = invoke("verify", package, "--locate", "--suggest", file)
+    assert ran.code == 5
+    assert f"   keep {len(file.read_text().split())} " in ran.out.replace("suggest  ", "   ")
+    assert "proof    converted with it, " in ran.out
+    assert f"help     atcpy convert M.onnx … --keep_dtype={file}" in ran.out
+    assert "--keep-fp32=" in ran.out
+    assert "--suggest KEEP.cfg the nodes to keep in float32" in ran.err
+    suggestion = invoke("verify", package, "--suggest", file, "--json").envelope["result"]["suggestion"]
+    assert suggestion["outcome"] == "found"
+    assert all(output["passed"] for output in suggestion["outputs"])
+    assert [node["node"] for node in suggestion["kept"]]
+    assert invoke(*convert, "--keep_dtype", file).code == 0
+    ran = invoke("verify", package, "--suggest", tmp_path / "none.cfg")
+    assert (ran.code, (tmp_path / "none.cfg").exists()) == (0, False)
+    assert "suggest  nothing to keep" in ran.out
