@@ -82,14 +82,19 @@ def model_ports(model: onnx.ModelProto, defaults: Collection[str] = ()) -> list[
         Port(
             value.name,
             DType.from_onnx(value.type.tensor_type.elem_type),
-            tuple(
-                dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else dim.dim_param or None
-                for dim in value.type.tensor_type.shape.dim
-            ),
+            value_dims(value),
         )
         for value in model.graph.input
         if value.name not in known and value.type.HasField("tensor_type")
     ]
+
+
+def value_dims(value: onnx.ValueInfoProto) -> tuple[int | str | None, ...]:
+    """The dims of a tensor of a model: sizes, names, and None for those that have neither."""
+    return tuple(
+        dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else dim.dim_param or None
+        for dim in value.type.tensor_type.shape.dim
+    )
 
 
 def make_array(port: Port, fill: Fill, below: int | None = None) -> Array:

@@ -1,7 +1,7 @@
 """Verifies a package: runs it and its model, by an oracle, on the same inputs, and compares each output."""
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -23,7 +23,7 @@ from atcpy.parsers.onnx.reader import ModelFile
 from atcpy.stages.parse import names_tensorflow
 from atcpy.verify.compare import OutputReport, Tolerance, compare_all, paired
 from atcpy.verify.float64 import evaluate_in_float64, recheck
-from atcpy.verify.inputs import Array, Feeds, Fill, Port, integer_bounds, make_feeds, session_ports
+from atcpy.verify.inputs import Array, Feeds, Fill, Port, integer_bounds, make_feeds, session_ports, value_dims
 from atcpy.verify.iterated import iterated, require_loop
 from atcpy.verify.labels import Classes, label_outputs, other_feeds
 from atcpy.verify.oracle import (
@@ -38,7 +38,7 @@ from atcpy.verify.oracle import (
 from atcpy.verify.picture_feeds import PictureFeeds
 from atcpy.verify.precision import coarsest, half_values_of_model
 from atcpy.verify.quantization import quantization_steps
-from atcpy.verify.sizes import TRIALS, describe, is_open, trials, with_sizes
+from atcpy.verify.sizes import TRIALS, describe, find_sums, is_open, more_trials, trials, with_known, with_sizes
 
 if TYPE_CHECKING:  # most runs compare outputs only
     from atcpy.verify.layers import Culprit, LayerComparison, Layers, Location
@@ -148,9 +148,8 @@ def verify(
         if runs.run(ports, chosen_feeds, fill) is None:
             case, refused = by_reference, None
     if refused is not None:
-        if (open_port := next(filter(is_open, ports), None)) and refused.code == "V0003":
-            sizes = ",".join(str(dim) if isinstance(dim, int) else "1" for dim in open_port.shape)
-            refused.hint = f'say which sizes it takes: --shape "{open_port.name}={sizes}"'
+        if any(map(is_open, ports)) and refused.code == "V0003":
+            refused.hint = f"say which sizes it takes: {' '.join(map(_shape_option, filter(is_open, ports)))}"
         raise refused
     worst = tuple(max(column, key=_badness) for column in _by_output(runs.reports))
     how = (
@@ -240,8 +239,26 @@ class _Trials:
 
     def run(self, ports: Sequence[Port], chosen_feeds: Feeds, fill: Fill) -> AtcError | None:
         """Run; return why the oracle runs at no sizes."""
+        sums = self._sums(ports)
+        refused = self._run_trials(trials(ports, sums), ports, chosen_feeds, fill)
+        if not self.reports:
+            self._run_trials(more_trials(ports, sums), ports, chosen_feeds, fill)
+        return None if self.reports else refused
+
+    def _sums(self, ports: Sequence[Port]) -> Mapping[str, Sequence[int | str]]:
+        if self.case.file is None:
+            return {}
+        named = session_ports(self.session)
+        in_model = {value.name: value_dims(value) for value in self.case.file.model.graph.output}
+        sums = find_sums(named, in_model, {arg.name: arg.shape or () for arg in self.session.get_outputs()})
+        return with_known(sums, named, ports)
+
+    def _run_trials(
+        self, sizes: Iterable[Sequence[Port]], ports: Sequence[Port], chosen_feeds: Feeds, fill: Fill
+    ) -> AtcError | None:
+        """Run at the first few of these sizes that the oracle takes; return why it refused the last that it did not."""
         refused: AtcError | None = None
-        for sized in trials(ports):
+        for sized in sizes:
             try:
                 self._run_both(sized, {**chosen_feeds, **make_feeds(sized, fill, self.case.bounds)})
             except AtcError as error:
@@ -252,7 +269,7 @@ class _Trials:
                 self._look_for_classes(sized, chosen_feeds, fill)
             if len(self.sizes) == TRIALS and not any(port.gears for port in ports):
                 break
-        return None if self.reports else refused
+        return refused
 
     def _run_both(self, sized: Sequence[Port], fed: Feeds) -> None:
         """Compare the outputs for these inputs. Raises AtcError if the oracle cannot run them."""
@@ -366,6 +383,11 @@ def _onnx_case(
         half_values_of_model(file, custom),
         file,
     )
+
+
+def _shape_option(port: Port) -> str:
+    sizes = ",".join(str(dim) if isinstance(dim, int) else "1" for dim in port.shape)
+    return f'--shape "{port.name}={sizes}"'
 
 
 def _badness(output: OutputReport) -> tuple[bool, float]:
