@@ -63,6 +63,7 @@ def test_just_the_nodes_that_lose_are_kept(tmp_path: Path, too_wide: bool, neede
     assert {node.node for node in found.kept} == needed == set(file.read_text().split())
     assert all(node.own_error and node.allowed and node.own_error > 10 * node.allowed for node in found.kept)
     assert all(output.passed for output in found.outputs)
+    assert found.trials <= 3 if len(needed) == 1 else found.trials <= 7  # the ranking has them first
     # No other choice of as many nodes does it, and none of fewer.
     enough = [
         set(some) for size in range(len(needed) + 1) for some in combinations(NODES, size) if passes_with(path, some)
