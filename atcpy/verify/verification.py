@@ -284,9 +284,8 @@ class _Trials:
         self.feeds.append(fed)
 
     def _look_for_classes(self, sized: Sequence[Port], chosen_feeds: Feeds, fill: Fill) -> None:
-        for inputs in other_feeds(sized, fill, self.case.bounds):
-            if not self.classes.of_one:
-                break
+        others = other_feeds(sized, fill, self.case.bounds)
+        while self.classes.of_one and (inputs := next(others, None)) is not None:
             with suppress(AtcError):
                 self._run_both(sized, {**chosen_feeds, **inputs})
 
