@@ -97,7 +97,7 @@ def test_expressions_are_judged(expression: str, permissive: bool) -> None:
 
 
 def test_what_atcpy_runs_with_is_permissive() -> None:
-    packages = needed(tuple(PROJECT["dependencies"]))
+    packages = needed((*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["verify"]))
     assert {"numpy", "onnx", "protobuf", "markdown-it-py"} <= packages.keys()
     stated = {name: license_of(package) for name, package in packages.items()}
     assert {name: text for name, text in stated.items() if not is_permissive(text)} == {}

@@ -220,6 +220,11 @@ def test_the_lock_holds_what_pyproject_requires(python: str) -> None:
         assert requirement.specifier.contains(versions[name]), f"{text}: the lock has {versions[name]}"
 
 
+def test_what_verify_needs_is_there_for_development() -> None:
+    extras = PROJECT["optional-dependencies"]
+    assert extras["verify"] and set(extras["verify"]) <= set(extras["dev"])
+
+
 @pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
 @pytest.mark.parametrize(
     ("arguments", "installed"),

@@ -51,14 +51,12 @@ def atcpy_side(
     return Side(engine, __version__, seconds, feeds, lambda: session.run(None, feeds), session.shape_cache)
 
 
-def onnxruntime_side(model: Path, threads: int, feeds: Feeds, open_session: OpenSession) -> Side:
-    """A model in ONNX Runtime with all its optimisations; `open_session` opens it and knows its errors.
+def onnxruntime_side(onnxruntime: Any, model: Path, threads: int, feeds: Feeds, open_session: OpenSession) -> Side:
+    """A model in the module `onnxruntime` with all its optimisations; `open_session` opens it and knows its errors.
 
     Its workers may spin while it runs and stop when it ends (`force_spinning_stop`), so that they do not disturb the
     other sides.
     """
-    import onnxruntime
-
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
     options.intra_op_num_threads = threads

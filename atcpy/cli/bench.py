@@ -239,8 +239,9 @@ def _thread_counts(run: Invocation) -> list[int]:
 def _other_model(
     package: Path, others: Sequence[str], vs_model: str | None, require_signature: "PublicKeys | None"
 ) -> Path | None:
-    """The model for the other sides that are engines, if there are such."""
+    """The model for the other sides that are engines, if there are such. Raises an error where one is not installed."""
     from atcpy.bench.sides import MODEL_ENGINES
+    from atcpy.verify.ort import load_onnxruntime
 
     where = Where(option="vs")
     engines = [side for side in others if not side.endswith(".om")]
@@ -248,7 +249,9 @@ def _other_model(
         if side not in MODEL_ENGINES:
             hint = f"--vs {', '.join(MODEL_ENGINES)} or the file of a package"
             raise UsageError("E10001", f'--vs: "{side}" is not ort, openvino or a package', where=where, hint=hint)
-        if find_spec(MODEL_ENGINES[side]) is None:
+        if side == "ort":
+            load_onnxruntime()
+        elif find_spec(MODEL_ENGINES[side]) is None:
             hint = f"pip install {MODEL_ENGINES[side]}"
             raise UsageError("E10001", f"--vs: {MODEL_ENGINES[side]} is not installed", where=where, hint=hint)
     names = [_side_name(side) for side in others]
@@ -311,12 +314,13 @@ def _random_feeds(request: BenchRequest, shapes: Sequence[str]) -> "list[Feeds]"
 def _sides(request: BenchRequest, feeds_of_sides: "Sequence[Feeds]", threads: int) -> "list[Side]":
     from atcpy.bench.sides import OURS, atcpy_side, onnxruntime_side, openvino_side
     from atcpy.verify.oracle import open_onnxruntime
+    from atcpy.verify.ort import load_onnxruntime
 
     signers, model = request.require_signature, request.model
     sides = [atcpy_side(request.package, threads, feeds_of_sides[0], OURS, signers)]
     for other, feeds in zip(request.others, feeds_of_sides[1:], strict=True):
         if model is not None and other == "ort":
-            sides.append(onnxruntime_side(model, threads, feeds, open_onnxruntime))
+            sides.append(onnxruntime_side(load_onnxruntime(), model, threads, feeds, open_onnxruntime))
         elif model is not None and other == "openvino":
             sides.append(openvino_side(model, threads, feeds))
         else:

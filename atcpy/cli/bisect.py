@@ -28,6 +28,7 @@ from atcpy.report.record import to_json
 from atcpy.report.units import count_of
 from atcpy.verify.inputs import Feeds
 from atcpy.verify.model_values import ModelValues
+from atcpy.verify.oracle import require_oracle
 from atcpy.verify.package_check import OracleCheck
 
 
@@ -66,6 +67,8 @@ class Request:
 
 def find_culprit(run: Invocation, request: Request) -> Outcome:
     """Bisect; with --reduce also write the reproducer."""
+    if request.check is None or request.reduce:
+        require_oracle(request.oracle)
     file = read_model(request.model, allow_hardlinks=run.option("allow_hardlinks"))
     lines: list[str] = []
 

@@ -13,7 +13,7 @@ from atcpy.cli.outcome import Outcome
 from atcpy.cli.standard_streams import File
 from atcpy.cli.verify import compare_with_model, verdict_lines
 from atcpy.errors import UsageError, Where
-from atcpy.options import OPTIONS, ConvertOptions, ExternalWeight, convert_options
+from atcpy.options import OPTIONS, ConvertOptions, ExternalWeight, ParseOptions, convert_options
 
 PRECISION_TABLE = (
     "precision_mode", "precision_mode_v2", "keep_dtype", "keep_fp32", "customize_dtypes", "modify_mixlist",
@@ -68,6 +68,8 @@ def convert(
         # The file that belongs to a package that is there would be replaced before the verdict.
         hint = "--external_weight=1, whose files are named by what is in them"
         raise UsageError("E10047", "--verify and --external_weight=2 cannot be used together", hint=hint)
+    if verify:
+        _require_oracle(Path(model), parsed.parse, oracle)
     target = package_path(model, output)
     if not overwrite and target.exists():
         raise UsageError("E13004", f"{target} exists", where=Where(file=str(target)), hint="drop --no-overwrite")
@@ -113,6 +115,15 @@ def chosen_model(argument: str | None, option: str | None) -> str:
     if argument is None and option is None:
         raise UsageError("E10054", "no model is given", where=where, hint="atcpy convert M.onnx")
     return argument or option or ""
+
+
+def _require_oracle(model: Path, options: ParseOptions, choice: str | None) -> None:
+    """Report that the oracle of --verify is not installed before anything is compiled."""
+    from atcpy.stages.parse import names_tensorflow
+    from atcpy.verify.oracle import require_oracle
+
+    if not names_tensorflow(model, options):  # TensorFlow has oracles of its own
+        require_oracle(choice)
 
 
 def rejected_path(target: Path) -> Path:

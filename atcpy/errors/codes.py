@@ -195,6 +195,7 @@ _TABLE: tuple[tuple[str, tuple[int, ...], str, str], ...] = (
     ("W0041", (0, 5), "the optimised model could not be verified", "name sizes for open dims: --input_shape"),
     ("W0042", (0, 4), "the model was written with less optimisation, or as it was", "the message says why"),
     ("W0043", (0, 2), "an output was of one class for all random inputs", "inputs of more classes: --input_data"),
+    ("W0044", (0, 4), "doctor: ONNX Runtime is missing, and most cases were not run", "pip install 'atcpy[verify]'"),
     ("W0050", (0, 2), "more ranks run than there are cores: they wait for each other", "fewer ranks, or more cores"),
     ("W0051", (0, 2), "there are more threads than cores: they wait for each other", "fewer threads: --threads"),
     ("W0070", (0, 2), "no output has as many classes as the file of labels has lines", "take the labels of this model"),

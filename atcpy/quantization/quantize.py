@@ -31,6 +31,7 @@ from atcpy.quantization.sessions import open_float, open_optimised
 from atcpy.quantization.suggest import fewest_kept, measure_effects, predict_kept, rank
 from atcpy.stages import pipeline
 from atcpy.verify.inputs import Feeds, Port
+from atcpy.verify.ort import load_onnxruntime
 
 _RANKING_SAMPLES = 2
 _INTEGER_OPS = frozenset(
@@ -51,8 +52,9 @@ def quantize_model(
     step: Step = lambda text: None,
 ) -> QuantizeReport:
     """Quantise the model in the file `model` and write the result to `target`. `read_samples` returns the calibration
-    samples for the inputs of the model.
+    samples for the inputs of the model. Raises Unsupported (E10055) where ONNX Runtime is not installed.
     """
+    load_onnxruntime()
     require_writable(target)
     step("reading the model")
     float_model = read_float_model(model, allow_hardlinks=options.allow_hardlinks)

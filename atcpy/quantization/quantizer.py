@@ -20,6 +20,7 @@ from atcpy.quantization.options import ByteType, Method, QuantizeOptions
 from atcpy.quantization.selection import QUANTIZED_OPS
 from atcpy.verify.inputs import Feeds
 from atcpy.verify.oracle import first_line, ort_errors
+from atcpy.verify.ort import load_onnxruntime
 
 _RAISED = (ValueError, RuntimeError, KeyError, TypeError, AttributeError, IndexError, AssertionError)
 
@@ -92,6 +93,7 @@ class Quantizer:
 
 def _import_library() -> Any:
     """`onnxruntime.quantization`. Raises Unsupported (E10055) where it, or what it needs, is not installed."""
+    load_onnxruntime()
     try:
         import onnxruntime.quantization as library
     except ImportError as error:

@@ -7,7 +7,7 @@ from typing import Any
 import onnx
 
 from atcpy.verify.oracle import cannot_open, first_line, ort_errors
-from atcpy.verify.ort import oracle_options
+from atcpy.verify.ort import load_onnxruntime, oracle_options
 
 
 def open_float(model: onnx.ModelProto | str, threads: int) -> Any:
@@ -17,16 +17,12 @@ def open_float(model: onnx.ModelProto | str, threads: int) -> Any:
 
 def open_optimised(model: onnx.ModelProto, threads: int) -> Any:
     """A session with the optimiser on, as users have it: it computes quantised nodes in integers."""
-    import onnxruntime
-
-    return _open(model, oracle_options(onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL, threads))
+    return _open(model, oracle_options(load_onnxruntime().GraphOptimizationLevel.ORT_ENABLE_ALL, threads))
 
 
 def _open(model: onnx.ModelProto | str, options: Any) -> Any:
-    import onnxruntime
-
     source = model if isinstance(model, str) else model.SerializeToString()
     try:
-        return onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+        return load_onnxruntime().InferenceSession(source, options, providers=["CPUExecutionProvider"])
     except ort_errors() as error:
         raise cannot_open(first_line(error)) from error

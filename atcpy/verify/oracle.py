@@ -16,7 +16,7 @@ from atcpy.parsers.onnx.order import bodies_of
 from atcpy.verify.custom import with_custom_ops
 from atcpy.verify.float64 import evaluate_in_float64
 from atcpy.verify.inputs import Array, Feeds
-from atcpy.verify.ort import oracle_options
+from atcpy.verify.ort import load_onnxruntime, oracle_options
 
 ORT_MAX_OPSET = 26
 ORT_MAX_IR = 13
@@ -56,8 +56,7 @@ def find_oracle(request: OracleRequest) -> Oracle:
     are no outputs of the model become outputs in memory.
     """
     path, choice = request.path, request.choice
-    if choice not in (None, "ort", "ref"):
-        raise UsageError("E10001", f'--oracle: "{choice}" is not ort or ref', where=Where(option="oracle"))
+    require_oracle(choice)
     if choice != "ref":
         why = too_new(request.model)
         if not why:
@@ -69,6 +68,14 @@ def find_oracle(request: OracleRequest) -> Oracle:
         elif choice == "ort":
             raise _cannot(path, why)
     return _reference(path, request.custom)
+
+
+def require_oracle(choice: str | None) -> None:
+    """Raise UsageError unless `choice` is that of an OracleRequest, and Unsupported if its oracle is not installed."""
+    if choice not in (None, "ort", "ref"):
+        raise UsageError("E10001", f'--oracle: "{choice}" is not ort or ref', where=Where(option="oracle"))
+    if choice != "ref":
+        load_onnxruntime(without="--oracle ref")
 
 
 FindOracle = Callable[[OracleRequest], Oracle]
@@ -118,8 +125,7 @@ def too_new(model: onnx.ModelProto) -> str:
 
 def ort_errors() -> tuple[type[Exception], ...]:
     """What ONNX Runtime raises: its errors share no base."""
-    from onnxruntime.capi import onnxruntime_pybind11_state as state
-
+    state = load_onnxruntime().capi.onnxruntime_pybind11_state
     return (
         state.Fail, state.InvalidArgument, state.InvalidGraph, state.InvalidProtobuf, state.NoSuchFile,
         state.NotImplemented, state.RuntimeException,
@@ -127,11 +133,10 @@ def ort_errors() -> tuple[type[Exception], ...]:
 
 
 def _onnxruntime(path: Path, model: onnx.ModelProto, outputs: Sequence[str], threads: int) -> Oracle:
-    import onnxruntime
-
+    onnxruntime = load_onnxruntime()
     own = {value.name for value in model.graph.output}
 
-    def open_at(level: onnxruntime.GraphOptimizationLevel) -> Any:
+    def open_at(level: Any) -> Any:
         return open_onnxruntime(path, oracle_options(level, threads), [name for name in outputs if name not in own])
 
     def run(session: Any, feeds: Feeds, names: Sequence[str]) -> list[Any]:
@@ -160,8 +165,7 @@ def _as_value(result: Any) -> Any:
 
 def open_onnxruntime(path: Path, options: Any, more_outputs: Sequence[str] = ()) -> Any:
     """An `onnxruntime.InferenceSession` of a model, with these of its values as outputs, too."""
-    import onnxruntime
-
+    onnxruntime = load_onnxruntime()
     source: str | bytes = str(path)
     if more_outputs:
         whole = onnx.load(str(path))

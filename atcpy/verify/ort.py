@@ -1,8 +1,22 @@
-"""ONNX Runtime set up as an oracle: its numbers must not depend on the CPU."""
+"""ONNX Runtime, which is an extra, set up as an oracle: its numbers must not depend on the CPU."""
 
 from __future__ import annotations
 
 from typing import Any
+
+from atcpy.errors import Unsupported
+
+
+def load_onnxruntime(without: str = "") -> Any:
+    """The package `onnxruntime`. Raises Unsupported (E10055) where it is not installed, and names `without`, the
+    arguments of the command that need none, as the other way out.
+    """
+    try:
+        import onnxruntime
+    except ImportError as error:
+        hint = "pip install 'atcpy[verify]'" + (f", or {without}" if without else "")
+        raise Unsupported("E10055", f"this needs ONNX Runtime, which cannot be imported: {error}", hint=hint) from error
+    return onnxruntime
 
 
 def oracle_options(level: Any = None, threads: int = 1) -> Any:
@@ -12,8 +26,7 @@ def oracle_options(level: Any = None, threads: int = 1) -> Any:
     products at 16 bits, unless `session.x64quantprecision` asks for exact sums, which its optimizer then chooses. At
     the level "none" they still saturate: there `verify` asks its arbiter.
     """
-    import onnxruntime
-
+    onnxruntime = load_onnxruntime()
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL if level is None else level
     options.intra_op_num_threads = threads

@@ -32,6 +32,7 @@ from atcpy.verify.compare import Tolerance, compare_all, paired
 from atcpy.verify.float64 import evaluate_in_float64, recheck
 from atcpy.verify.inputs import Feeds, Port, feeds_of, model_ports
 from atcpy.verify.oracle import RANDOM, behind_random, first_line, ort_errors, too_new
+from atcpy.verify.ort import load_onnxruntime
 from atcpy.verify.quantization import quantization_steps
 from atcpy.verify.sessions import constants_of, open_session, open_whole
 from atcpy.verify.sizes import describe, is_open, trials
@@ -55,8 +56,9 @@ def check_rewritten(
     model: Path | onnx.ModelProto, file: ModelFile, options: RewriteOptions, *, begin: Begin | None = None
 ) -> Iterator[Compare]:
     """Compare the outputs of a model with those of the model that it is rewritten to. `begin` runs a large one in
-    another process until its outputs are needed.
+    another process until its outputs are needed. Raises Unsupported (E10055) where ONNX Runtime is not installed.
     """
+    load_onnxruntime(without="--no_verify")
     with _early_run(model, file, options, begin) as early:
         yield lambda parsed, source, rewritten: _check(model, parsed, source, rewritten, options, early)
 
@@ -70,9 +72,7 @@ def _check(
     early: EarlyRun | None,
 ) -> Verdict:
     """`error` is set if the outputs differ, `why` if they could not be compared."""
-    import onnxruntime
-
-    name = f"onnxruntime {onnxruntime.__version__}"
+    name = f"onnxruntime {load_onnxruntime().__version__}"
     why = too_new(source.model) or too_new(rewritten.model) or _not_fed(rewritten.model)
     if why:
         return Verdict(verified=False, why=why)

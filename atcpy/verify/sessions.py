@@ -12,7 +12,7 @@ import onnx
 from atcpy.ir import DType
 from atcpy.rewrite.export import Constant
 from atcpy.verify.oracle import cannot_open, first_line, ort_errors
-from atcpy.verify.ort import oracle_options
+from atcpy.verify.ort import load_onnxruntime, oracle_options
 
 _SHARED = (DType.FLOAT32, DType.FLOAT64, DType.FLOAT16, DType.INT64, DType.INT32, DType.INT8, DType.UINT8, DType.BOOL)
 
@@ -58,8 +58,7 @@ def open_session(
     source: str | bytes, shared: Mapping[str, np.ndarray[Any, Any]] | None = None, folder: str = "", threads: int = 1
 ) -> Any:
     """A session of a model, or of the file at a path; constants that are `shared` stay where they are."""
-    import onnxruntime
-
+    onnxruntime = load_onnxruntime()
     options = oracle_options(threads=threads)
     options.enable_mem_pattern = False  # a plan for memory pays off from the second run on
     options.add_session_config_entry("session.disable_prepacking", "1")  # it copies the weights

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 
 from atcpy.bench.sides import onnxruntime_side, openvino_side
@@ -53,7 +54,7 @@ def test_openvino_has_the_threads_of_the_others(model: Path, monkeypatch: pytest
 def test_a_model_that_an_engine_cannot_run_is_said(model: Path, tmp_path: Path) -> None:
     feeds = {"a": np.ones((5, 3), np.float32), "b": np.ones((2, 3), np.float32)}
     with pytest.raises(ModelInvalid, match=r"ONNX Runtime cannot run m\.onnx: ") as caught:
-        onnxruntime_side(model, 1, feeds, open_onnxruntime).run()
+        onnxruntime_side(onnxruntime, model, 1, feeds, open_onnxruntime).run()
     assert caught.value.code == "V0003"
     pytest.importorskip("openvino")
     with pytest.raises(ModelInvalid, match=r"OpenVINO cannot run m\.onnx: "):

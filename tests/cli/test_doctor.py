@@ -42,7 +42,8 @@ def test_a_bundle_has_the_findings_and_the_settings(
 
 
 def test_a_kernel_that_computes_wrong_is_named(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken() -> list[selftest.CaseReport]:
+    def broken(*, has_onnxruntime: bool) -> list[selftest.CaseReport]:
+        assert has_onnxruntime
         return [selftest.CaseReport("MatMul", ("matmul",), 3.0, "y differs by 3 (allowed 1e-4)")]
 
     monkeypatch.setattr(selftest, "run_cases", broken)
