@@ -32,7 +32,7 @@ MODULE  := _kernels.abi3.so
 export PYTHONPATH := $(CURDIR)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv lock build fmt fmt-check lint type test test-all test-shuffled mutants golden conformance levels e2e scale-out bench models demo docs site proto asan tsan valgrind coverage fuzz fuzz-kernels planted fuzz-graphs fuzz-passes fuzz-tensorflow fuzz-importers fuzz-short gate gate-share coverage-python isas aarch64 wheel dist reproducible python313 ci clean
+.PHONY: help venv lock build fmt fmt-check lint type test test-all test-shuffled mutants golden conformance levels e2e scale-out bench models demo docs site proto asan tsan valgrind coverage fuzz fuzz-kernels planted fuzz-graphs fuzz-passes fuzz-tensorflow fuzz-importers fuzz-short gate gate-share coverage-python isas aarch64 oldest wheel dist reproducible python313 ci clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
@@ -278,6 +278,15 @@ reproducible: $(STAMP) ## build sdist and wheels of the commit twice, in differe
 
 python313: ## the quick tests on Python 3.13, where it is
 	@if python3.13 -c '' 2>/dev/null; then $(MAKE) test PYTHON=python3.13 VENV=.venv313 BUILD=build/python313; else echo "there is no python3.13 here: not tested"; fi
+
+# Tests that compare generated pages or lists with the locked versions are left out.
+OLDEST := build/oldest
+OLDEST_TESTS ?= tests/parsers tests/ops tests/exporters tests/rewrite tests/stages tests/om tests/runtime tests/verify tests/quantization tests/cli
+oldest: build ## the quick tests with the lowest versions that pyproject.toml allows, in build/oldest; OLDEST_TESTS="…"
+	test -x $(OLDEST)/bin/python || $(PYTHON) -m venv $(OLDEST)
+	$(PY) packaging/lowest.py pyproject.toml > $(OLDEST)/requirements.txt
+	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check -r $(OLDEST)/requirements.txt
+	$(OLDEST)/bin/python -m pytest -n 2 --dist worksteal -p no:cacheprovider -m "not slow" $(OLDEST_TESTS)
 
 # Checks that leave a core idle run beside each other. Then one after the other; test-all comes last: its summary is what
 # a reader of the log looks for. The list of what must pass is atcpy's; the other engines are run for the page.

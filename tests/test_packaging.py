@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
+import lowest
 import pytest
 import reproducible
 import runtime_wheel
@@ -32,7 +33,7 @@ FILES = {
     "atcpy/passes/base.py": b"a compiler's",
     "atcpy-0.1.0.dist-info/METADATA": (
         b"Metadata-Version: 2.4\nName: atcpy\nVersion: 0.1.0\nSummary: all\nLicense-Expression: Apache-2.0\n"
-        b"Requires-Dist: numpy>=2.1,<3\nRequires-Dist: onnx==1.23.2\nRequires-Dist: mpi4py; extra == 'd'\n\nlong text"
+        b"Requires-Dist: numpy>=2.1,<3\nRequires-Dist: onnx>=1.23,<2\nRequires-Dist: mpi4py; extra == 'd'\n\nlong text"
     ),
     "atcpy-0.1.0.dist-info/WHEEL": b"Wheel-Version: 1.0\n",
     "atcpy-0.1.0.dist-info/licenses/LICENSE": b"Apache",
@@ -225,17 +226,50 @@ def test_what_verify_needs_is_there_for_development() -> None:
     assert extras["verify"] and set(extras["verify"]) <= set(extras["dev"])
 
 
+def test_the_lowest_versions_are_the_lower_ends_of_ranges() -> None:
+    assert lowest.lowest(["numpy>=2.1,<3", "onnx<2,>=1.22"]) == ["numpy==2.1", "onnx==1.22"]
+
+
+@pytest.mark.parametrize("text", ["ninja", "onnx==1.23.2", "onnx<2", "onnx>=1.22,>=1.23"])
+def test_a_requirement_without_a_lower_bound_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(text)):
+        lowest.lowest([text])
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
+def test_oldest_installs_the_lower_bound_of_each_dependency() -> None:
+    printed = dry_run("oldest", "OLDEST=nowhere")
+    [line] = [line for line in printed.splitlines() if "lowest.py" in line]
+    assert line.endswith("packaging/lowest.py pyproject.toml > nowhere/requirements.txt")
+    assert any(
+        line.endswith("pip install --quiet --disable-pip-version-check -r nowhere/requirements.txt")
+        for line in printed.splitlines()
+    )
+    installed = subprocess.run(
+        [sys.executable, "packaging/lowest.py", "pyproject.toml"], cwd=REPO, capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    needed = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["verify"]]
+    for pinned, text in zip(installed, needed, strict=False):
+        name, _, version = pinned.partition("==")
+        assert text.startswith(f"{name}>={version}") and Requirement(text).specifier.contains(version)
+    assert installed[len(needed) :] == PROJECT["optional-dependencies"]["dev"]
+
+
+def dry_run(*arguments: str) -> str:
+    """What make would do."""
+    environment = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL", "LOCK")}
+    return subprocess.run(
+        ["make", "--dry-run", *arguments], cwd=REPO, env=environment, capture_output=True, text=True, check=True
+    ).stdout
+
+
 @pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
 @pytest.mark.parametrize(
     ("arguments", "installed"),
     [([], "--require-hashes -r packaging/lock.txt"), (["LOCK="], "-r nowhere/requirements.txt")],
 )
 def test_development_installs_by_the_lock_unless_it_is_left_out(arguments: list[str], installed: str) -> None:
-    environment = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL", "LOCK")}
-    printed = subprocess.run(
-        ["make", "--dry-run", "venv", "VENV=nowhere", *arguments],
-        cwd=REPO, env=environment, capture_output=True, text=True, check=True,
-    ).stdout  # fmt: skip
+    printed = dry_run("venv", "VENV=nowhere", *arguments)
     [line] = [line for line in printed.splitlines() if "pip install" in line]
     assert line.endswith(installed)
     assert ("--require-hashes" in line) == (not arguments)
