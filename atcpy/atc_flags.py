@@ -6,12 +6,18 @@ user guide of the ATC tool.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
 from atcpy.errors import Unsupported, UsageError, Where, did_you_mean
-from atcpy.precision_options import HIFLOAT8_MODES, PRECISION_MODES, PRECISION_MODES_V2
+from atcpy.precision_options import (
+    HIFLOAT8_MODES,
+    PRECISION_MODES,
+    PRECISION_MODES_V2,
+    TextFile,
+    read_op_precision_file,
+)
 
 _ZERO_ONE = ("0", "1")
 _TRUE_FALSE = ("true", "false")
@@ -51,7 +57,7 @@ class FlagGroup(Enum):
 @dataclass(frozen=True, slots=True)
 class Flag:
     """An option of ATC. `choices` are all values that it takes, with the code that ATC gives for any other; `note` says
-    what it means, or why it is refused or changes nothing.
+    what it means, or why it is refused or changes nothing; `read_file` checks the file that a recorded one names.
     """
 
     name: str
@@ -63,6 +69,7 @@ class Flag:
     code: str = "E10001"
     support: Support = Support.APPLIED
     is_deprecated: bool = False
+    read_file: Callable[[str, str], TextFile] | None = None
 
     def read(self, text: str) -> str:
         """The canonical spelling of a value. Raises UsageError for one that ATC does not take, Unsupported (E10055) for
@@ -80,7 +87,7 @@ class Flag:
         if self.choices and text not in self.choices:
             what = f'--{self.name}: "{text}" is not one of {", ".join(self.choices)}'
             raise UsageError(self.code, what, where=where, hint=did_you_mean(text, self.choices))
-        return text
+        return text if self.read_file is None else "sha256:" + self.read_file(self.name, text).sha256
 
 
 def _flags(group: FlagGroup, *flags: tuple[str, str] | Flag) -> tuple[Flag, ...]:
@@ -234,7 +241,13 @@ FLAGS: tuple[Flag, ...] = (
             default="origin",
             choices=(*PRECISION_MODES_V2, *HIFLOAT8_MODES),
         ),
-        _refused("op_precision_mode", _P, _LATER),
+        Flag(
+            "op_precision_mode",
+            _P,
+            "file of modes by type or node; no kernel approximates or rounds float32, and indices are checked",
+            support=Support.RECORDED,
+            read_file=read_op_precision_file,
+        ),
         Flag(
             "op_select_implmode",
             _P,

@@ -180,6 +180,43 @@ def _entry_of(name: str) -> str:
     return "?" + entry[1:] if entry.startswith(TYPE_PREFIX) else entry
 
 
+_OP_PRECISIONS = (
+    "high_precision",
+    "high_performance",
+    "super_performance",
+    "enable_float_32_execution",
+    "enable_hi_float_32_execution",
+    "support_out_of_bound_index",
+    "norm_class",
+    "keep_fp16",
+)
+_OP_PRECISION_SECTIONS = ("[ByOpType]", "[ByNodeName]")
+
+
+def read_op_precision_file(option: str, path: str) -> TextFile:
+    """A file of --op_precision_mode: lines `Gelu=high_precision` below [ByOpType], and of nodes below [ByNodeName]."""
+    text, digest = read_text_file(path)
+    section = ""
+    for number, line in config_lines(text):
+        where = Where(file=path, line=number)
+        if line.startswith("["):
+            if line not in _OP_PRECISION_SECTIONS:
+                what = f'{path}:{number}: "{line}" is neither {" nor ".join(_OP_PRECISION_SECTIONS)}'
+                raise UsageError("E20003", what, where=where, hint=did_you_mean(line, _OP_PRECISION_SECTIONS))
+            section = line
+            continue
+        name, equals, value = (part.strip() for part in line.partition("="))
+        if not section or not equals or not name:
+            example = "NAME=high_precision below [ByOpType] or [ByNodeName]"
+            raise UsageError("E20003", f'{path}:{number}: "{line}" is not {example}', where=where)
+        if section == _OP_PRECISION_SECTIONS[0]:
+            check_type_name(option, TYPE_PREFIX + name, where)
+        if value not in _OP_PRECISIONS:
+            what = f'{path}:{number}: "{value}" is not one of {", ".join(_OP_PRECISIONS)}'
+            raise UsageError("E20003", what, where=where, hint=did_you_mean(value, _OP_PRECISIONS))
+    return TextFile(tuple(line for _, line in config_lines(text)), digest)
+
+
 def check_type_name(option: str, entry: str, where: Where) -> None:
     """Raise UsageError (E10003) for `OpType::relu`, whose name is no name of an op."""
     name = entry.removeprefix(TYPE_PREFIX)
