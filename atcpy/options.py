@@ -266,11 +266,13 @@ class PrepareOptions:
     """Folding and the engine-neutral rewrites.
 
     A constant is folded if its result has at most `max_const_bytes` and all together let the weights grow by at most
-    the factor `max_growth`.
+    the factor `max_growth`. `fold_constants` is what the user asked for: below O1 nothing is folded anyway.
     """
 
     level: OoLevel = OoLevel.O2
     switches: PassSwitches = PassSwitches()
+    fold_constants: bool = True
+    quant_dumpable: bool = False  # QuantizeLinear and DequantizeLinear stay nodes: nothing computes on integers instead
     max_const_bytes: int = 16 * MIB
     max_growth: float = 1.1
     allreduce: AllReduceSplit = AllReduceSplit()
@@ -1172,6 +1174,14 @@ _TABLE = (
     Option("fold_default_inputs", read_bool, False, "make inputs that have a default constants"),
     Option("static", read_bool, False, "refuse a model with an open dimension"),
     Option("oo_level", choice(_LEVELS), OoLevel.O2, "how much is optimised, O0 to O3"),
+    Option("oo_constant_folding", read_bool, True, "false: what depends on constants only is computed at run time"),
+    Option(
+        "quant_dumpable",
+        read_zero_or_one,
+        False,
+        "1: QuantizeLinear and DequantizeLinear stay nodes of their own, computed in floats",
+        _zero_or_one,
+    ),
     Option("skip_pass", read_names, (), "passes to leave out", lambda names: ",".join(sorted(names))),
     Option(
         "fusion_switch_file",
@@ -1394,6 +1404,8 @@ def _sorted_into_records(read: Mapping[str, Any], recorded: Mapping[str, str]) -
         prepare=PrepareOptions(
             level=level,
             switches=switches,
+            fold_constants=value["oo_constant_folding"],
+            quant_dumpable=value["quant_dumpable"],
             max_const_bytes=value["max_const"],
             max_growth=value["max_growth"],
             allreduce=AllReduceSplit(
@@ -1531,6 +1543,8 @@ _LOOP = frozenset({"iterations_per_loop", "state", "stepped"})
 _COMPILING = frozenset(
     {
         "oo_level",
+        "oo_constant_folding",
+        "quant_dumpable",
         "op_select_implmode",
         "optimization_switch",
         "skip_pass",

@@ -85,6 +85,8 @@ EFFECTS: dict[str, tuple[object, str, object]] = {
     "static": ("true", "parse.static", True),
     "fold_default_inputs": ("true", "parse.fold_default_inputs", True),
     "oo_level": ("O1", "optimize.level", OoLevel.O1),
+    "oo_constant_folding": ("false", "prepare.fold_constants", False),
+    "quant_dumpable": ("1", "prepare.quant_dumpable", True),
     "skip_pass": ("A,B", "prepare.switches.named", {"A": False, "B": False}),
     "optimization_switch": ("A:on;B:off", "optimize.switches.named", {"A": True, "B": False}),
     "pass_limit": ("A:3;B:0", "optimize.switches.limits", {"A": 3, "B": 0}),

@@ -110,6 +110,8 @@ class ConvertArguments(CommonArguments, PassArguments, AllReduceArguments, Preci
     zipmap: bool | str
     static: bool | str
     fold_default_inputs: bool | str
+    oo_constant_folding: bool | str
+    quant_dumpable: bool | int | str
     enable_graph_kernel: bool | str
     disable_reuse_memory: bool | int | str
     enable_single_stream: bool | str

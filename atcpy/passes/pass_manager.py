@@ -69,7 +69,9 @@ class PassManager:
             found = self._selected[phases] = [
                 (entry, options)
                 for entry, options in candidates
-                if options.level >= entry.level and options.switches.enabled(entry.name, required=entry.required)
+                if options.level >= entry.level
+                and options.switches.enabled(entry.name, required=entry.required)
+                and not (entry.phase is Phase.QUANTISE and self.options.prepare.quant_dumpable)
             ]
         return found
 

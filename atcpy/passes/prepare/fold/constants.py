@@ -109,7 +109,7 @@ class _Sweep:
                 return
             self._infer(node)
             self._check_declared(node)
-            if node.op_type != self._kept and self._options.level >= OoLevel.O1:
+            if node.op_type != self._kept and self._options.level >= OoLevel.O1 and self._options.fold_constants:
                 fold(graph, node, self._known, self._budget, self._record)
         except AtcError as error:
             problems.append(error)
