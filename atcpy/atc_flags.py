@@ -293,7 +293,7 @@ FLAGS: tuple[Flag, ...] = (
             code="E10010",
         ),
         Flag("dump_mode", _D, "1: with --mode=1, shapes are inferred", default="0", choices=_ZERO_ONE, code="E10006"),
-        ("debug_dir", "where dumps of graphs go"),
+        ("debug_dir", "folder of the dumps of DUMP_GE_GRAPH, if the environment names none"),
         Flag("display_model_info", _D, "1: show the package", default="0", choices=_ZERO_ONE, code="E10006"),
         Flag(
             "export_compile_stat",

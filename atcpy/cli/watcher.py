@@ -1,6 +1,7 @@
 """What a conversion shows while it runs."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from atcpy.cli.invocation import Invocation
 from atcpy.ir import Graph
@@ -13,8 +14,8 @@ from atcpy.report.units import duration
 class Watcher(Dumper):
     """Reports the progress, and writes the dumps."""
 
-    def __init__(self, run: Invocation, options: DumpOptions) -> None:
-        super().__init__(options)
+    def __init__(self, run: Invocation, options: DumpOptions, ge_folder: Path = Path()) -> None:
+        super().__init__(options, ge_folder)
         self._run = run
         self._stage = ""
 

@@ -282,10 +282,10 @@ def _model_def(compiled: CompiledModel, placement: Placement, sizes: Mapping[Par
     return [*pieces, model.SerializeToString(deterministic=True)]
 
 
-def describe(graph: Graph) -> ModelDef:
-    """A graph in GE's form, without the data of constants."""
+def describe(graph: Graph, *, has_data: bool = False) -> ModelDef:
+    """A graph in GE's form, with the data of constants if it `has_data`."""
     model = ModelDef(name=graph.name, version=container.OM_IR_VERSION)
-    for piece in _graph_pieces(graph, _GraphWriter(graph, has_data=False)):
+    for piece in _graph_pieces(graph, _GraphWriter(graph, has_data=has_data)):
         model.MergeFromString(piece)
     return model
 

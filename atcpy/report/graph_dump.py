@@ -1,5 +1,8 @@
-"""`--dump_graph`: the graph after each stage, in files named after GE's dumps, and around single passes."""
+"""`--dump_graph`: the graph after each stage, in files named after GE's dumps, and around single passes. What the
+environment asks for with DUMP_GE_GRAPH comes in GE's own forms.
+"""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -19,12 +22,23 @@ def dump_path(directory: Path, stage: Stage) -> Path:
 class Dumper(Observer):
     """An observer of the pipeline that writes what is asked for."""
 
-    def __init__(self, options: DumpOptions) -> None:
+    def __init__(self, options: DumpOptions, ge_folder: Path = Path()) -> None:
+        """GE's dumps go to `ge_folder` if the environment names no folder.
+
+        Raises UsageError (E13024) if the environment asks for dumps that there are not.
+        """
         self._options = options
         self._runs = 0
+        self._ge_dumps = None
+        if os.environ.get("DUMP_GE_GRAPH"):
+            from atcpy.report.ge_dump import ge_dumps
+
+            self._ge_dumps = ge_dumps(os.environ, ge_folder)
 
     def stage_done(self, stage: Stage, seconds: float, graphs: Sequence[Graph]) -> None:
         """Write the graph, or its pieces one after the other, if it is asked for after this stage."""
+        if self._ge_dumps is not None:
+            self._ge_dumps.write(GE_STAGE[stage], graphs[0])
         if self._options.directory is not None and stage in self._options.stages:
             _write(dump_path(self._options.directory, stage), graphs)
 

@@ -73,10 +73,10 @@ def make_package(run: AtcRun) -> Sequence[AtcWarning]:
 
     model, target = _source(run), package_path("", run.require("output"))
     run.require("soc_version")
-    options = _conversion(run)
+    options, folder = _conversion(run), _debug_dir(run)
     require_writable(target)
     statistics = CompileStatistics(options.export_compile_stat)
-    report = pipeline.convert(model, target, options, Watcher(run.invocation, options.dump))
+    report = pipeline.convert(model, target, options, Watcher(run.invocation, options.dump, folder))
     statistics.compiled(report)
     if run.text("display_model_info") == "1":
         _show(target, run)
@@ -147,6 +147,15 @@ def _source(run: AtcRun) -> Path:
         hint = "5 for ONNX, 3 for TensorFlow"
         raise UsageError("E10007", "--framework is required", where=Where(option="framework"), hint=hint)
     return run.require_file("model")
+
+
+def _debug_dir(run: AtcRun) -> Path:
+    """The folder of --debug_dir, or the working directory. Raises UsageError (E10001) if it is none."""
+    folder = Path(run.text("debug_dir") or ".")
+    if not folder.is_dir():
+        what = f'--debug_dir: "{folder}" is not a folder that exists'
+        raise UsageError("E10001", what, where=Where(option="debug_dir"))
+    return folder
 
 
 def _conversion(run: AtcRun) -> ConvertOptions:
