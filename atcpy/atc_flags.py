@@ -148,7 +148,7 @@ FLAGS: tuple[Flag, ...] = (
         ("dynamic_batch_size", 'gears: the batches to compile for, "1,2,4,8"'),
         ("dynamic_image_size", 'gears: heights and widths, "416,416;832,832"'),
         ("dynamic_dims", "gears: the sizes of all dims that are -1 in --input_shape"),
-        _refused("singleop", _I, _LATER),
+        ("singleop", "JSON file of operators, each of which becomes a package in the folder --output"),
     ),
     *_flags(
         _O,

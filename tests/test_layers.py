@@ -22,7 +22,8 @@ LAYERS = [
     {"stages", "rewrite", "runtime"},
     {"verify", "report", "bench", "debug"},
     {"quantization"},
-    {"cli", "backend", "ge", "jit"},
+    {"backend", "ge", "jit"},
+    {"cli"},
     {"api"},
 ]
 LEVEL = {package: level for level, layer in enumerate(LAYERS) for package in layer}

@@ -9,7 +9,7 @@ from datetime import datetime
 
 from atcpy.atc_flags import FLAG_BY_NAME, FLAGS, FlagKind, Support
 from atcpy.cli.atc.arguments import ArgumentError, read_arguments
-from atcpy.cli.atc.modes import AtcRun, check, dump_to_json, make_package, show_package, to_json
+from atcpy.cli.atc.modes import AtcRun, check, dump_to_json, make_package, make_single_ops, show_package, to_json
 from atcpy.cli.console import write_lines
 from atcpy.cli.signals import announce_interrupt
 from atcpy.errors import (
@@ -75,6 +75,8 @@ def _run(words: Sequence[str]) -> int:
 
 
 def _mode(run: AtcRun) -> Callable[[AtcRun], Sequence[AtcWarning]]:
+    if "singleop" in run.values:
+        return make_single_ops
     mode = run.text("mode")
     if mode in _NO_MODES:
         raise Unsupported("E10055", f"--mode={mode} is not supported: {_NO_MODES[mode]}", where=Where(option="mode"))

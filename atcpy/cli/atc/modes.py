@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +21,13 @@ _CAFFE = "convert the model to ONNX first, with the exporter of its framework, a
 _NO_FRAMEWORK = {"0": "Caffe", "1": "MindSpore"}
 # Flags that say what to do, not how to compile.
 _OF_THE_COMMAND = frozenset(
-    {"mode", "model", "om", "output", "json", "check_report", "log", "dump_mode", "debug_dir", "display_model_info"}
+    {
+        *("mode", "model", "om", "output", "json", "check_report", "log", "dump_mode", "debug_dir"),
+        *("display_model_info", "singleop"),
+    }
 )
+# Flags of models, which a file of --singleop describes itself.
+_OF_MODELS = frozenset({"model", "framework", "insert_op_conf"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +87,31 @@ def make_package(run: AtcRun) -> Sequence[AtcWarning]:
         _show(target, run)
     statistics.at_end(report)
     return report.warnings
+
+
+def make_single_ops(run: AtcRun) -> Sequence[AtcWarning]:
+    """--singleop: compile operators into packages of their own, all with the same options."""
+    from atcpy.cli.watcher import Watcher
+    from atcpy.ge.single_op import read_single_ops
+    from atcpy.om.atomic import require_writable
+    from atcpy.stages import pipeline
+
+    for name, value in run.values.items():
+        is_other = name in _OF_MODELS or (name == "mode" and value != "0")
+        if is_other or (name == "display_model_info" and value == "1"):
+            what = f"--{name} cannot be used together with --singleop"
+            raise UsageError("E10001", what, where=Where(option=name), hint="drop one of them")
+    folder, path = Path(run.require("output")), run.require_file("singleop")
+    run.require("soc_version")
+    options, dumps = _conversion(run), _debug_dir(run)
+    warnings: list[AtcWarning] = []
+    for op in read_single_ops(path):
+        target = package_path("", str(folder / op.name))
+        require_writable(target)
+        input_format = options.parse.input_format or op.input_format or ""
+        own = replace(options, parse=replace(options.parse, input_format=input_format))
+        warnings += pipeline.convert(op.model, target, own, Watcher(run.invocation, own.dump, dumps)).warnings
+    return warnings
 
 
 def check(run: AtcRun) -> Sequence[AtcWarning]:
