@@ -6,6 +6,7 @@ user guide of the ATC tool.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -57,7 +58,8 @@ class FlagGroup(Enum):
 @dataclass(frozen=True, slots=True)
 class Flag:
     """An option of ATC. `choices` are all values that it takes, with the code that ATC gives for any other; `note` says
-    what it means, or why it is refused or changes nothing; `read_file` checks the file that a recorded one names.
+    what it means, or why it is refused or changes nothing. Of a recorded one, the value has a `form`, a pattern with an
+    example behind it, or `read_file` checks the file that it names.
     """
 
     name: str
@@ -69,6 +71,7 @@ class Flag:
     code: str = "E10001"
     support: Support = Support.APPLIED
     is_deprecated: bool = False
+    form: tuple[str, str] | None = None
     read_file: Callable[[str, str], TextFile] | None = None
 
     def read(self, text: str) -> str:
@@ -87,6 +90,9 @@ class Flag:
         if self.choices and text not in self.choices:
             what = f'--{self.name}: "{text}" is not one of {", ".join(self.choices)}'
             raise UsageError(self.code, what, where=where, hint=did_you_mean(text, self.choices))
+        if self.form is not None and re.fullmatch(self.form[0], text) is None:
+            what = f'--{self.name}: "{text}" is not of the form {self.form[1]}'
+            raise UsageError(self.code, what, where=where)
         return text if self.read_file is None else "sha256:" + self.read_file(self.name, text).sha256
 
 
@@ -103,8 +109,9 @@ def _recorded(
     code: str = "E10001",
     kind: FlagKind = FlagKind.STRING,
     is_deprecated: bool = False,
+    form: tuple[str, str] | None = None,
 ) -> Flag:
-    return Flag(name, group, note, kind, default, choices, code, Support.RECORDED, is_deprecated)
+    return Flag(name, group, note, kind, default, choices, code, Support.RECORDED, is_deprecated, form)
 
 
 def _refused(name: str, group: FlagGroup, why: str) -> Flag:
@@ -144,7 +151,12 @@ FLAGS: tuple[Flag, ...] = (
         ),
         ("input_shape", 'shapes of the inputs, "x:1,3,224,224;y:1~8,-1"'),
         Flag("input_shape_range", _I, 'deprecated: "x:[1~8,3,-1,-1]"; --input_shape says it, too', is_deprecated=True),
-        _refused("input_hint_shape", _I, _LATER),
+        _recorded(
+            "input_hint_shape",
+            _I,
+            "likely shapes; kernels and memory are planned for the shapes of each run",
+            form=(r"\d+:\[\d+(,\d+)*\](;\d+:\[\d+(,\d+)*\])*;?", '"0:[1,3,224,224];1:[8]"'),
+        ),
         ("dynamic_batch_size", 'gears: the batches to compile for, "1,2,4,8"'),
         ("dynamic_image_size", 'gears: heights and widths, "416,416;832,832"'),
         ("dynamic_dims", "gears: the sizes of all dims that are -1 in --input_shape"),
@@ -164,7 +176,9 @@ FLAGS: tuple[Flag, ...] = (
         ("soc_version", "the chip to compile for"),
         _recorded("virtual_type", _T, "no slices of a chip", _ZERO_ONE, "0", "E10006", FlagKind.INT32),
         _recorded("core_type", _T, "a CPU has cores of one kind", ("AiCore", "VectorCore"), "AiCore"),
-        _recorded("aicore_num", _T, "a session has as many threads as it is given"),
+        _recorded(
+            "aicore_num", _T, "a session has as many threads as it is given", form=(r"[1-9]\d*\|([1-9]\d*)?", '"24|48"')
+        ),
     ),
     *_flags(
         _F,
@@ -207,10 +221,24 @@ FLAGS: tuple[Flag, ...] = (
         _recorded(
             "oo_dead_code_elimination", _M, "nodes that no output needs are removed at every level", _TRUE_FALSE, "true"
         ),
-        _refused("topo_sorting_mode", _M, _LATER),
+        _recorded(
+            "topo_sorting_mode",
+            _M,
+            "nodes run in the order of the model, and branches beside each other where that pays",
+            ("0", "1", "2", "3"),
+            "1",
+        ),
         Flag("disable_reuse_memory", _M, "1: no activation shares memory", FlagKind.INT32, "0", _ZERO_ONE, "E10006"),
         Flag("enable_single_stream", _M, "no branches beside each other", default="false", choices=_TRUE_FALSE),
-        _recorded("multi_stream_parallel_mode", _M, "streams are found by what they cost"),
+        _recorded(
+            "multi_stream_parallel_mode",
+            _M,
+            "streams are found by what they cost",
+            form=(
+                r"cv|(LoadBalance|MainStream):([1-9]|[1-5]\d|6[0-4])",
+                "cv, LoadBalance:N or MainStream:N, N from 1 to 64",
+            ),
+        ),
         _refused("enable_scope_fusion_passes", _M, _LATER),
         Flag(
             "quant_dumpable",
@@ -237,7 +265,9 @@ FLAGS: tuple[Flag, ...] = (
         ),
         _recorded("ac_parallel_enable", _M, "operators are compiled already", _ZERO_ONE, "0"),
         _recorded("tiling_schedule_optimize", _M, "tiles are chosen when a package is loaded", _ZERO_ONE, "0"),
-        _recorded("h2d_overlapped_with_compute", _M, "nothing is copied to a device"),
+        _recorded(
+            "h2d_overlapped_with_compute", _M, "nothing is copied to a device", form=(r"\d+(,\d+)*", '0, 1 or "44,64"')
+        ),
         _recorded("mdl_bank_path", _M, "kernels are chosen without a bank"),
     ),
     *_flags(
@@ -278,7 +308,14 @@ FLAGS: tuple[Flag, ...] = (
         Flag("is_weight_clip", _P, "0: lowered weights may become infinite", default="1", choices=_ZERO_ONE),
         _recorded("allow_hf32", _P, "float32 stays float32", _TRUE_FALSE),
         ("optimization_switch", 'passes by name, "Pass:on;Pass:off"'),
-        _refused("static_model_ops_lower_limit", _P, _LATER),
+        _recorded(
+            "static_model_ops_lower_limit",
+            _P,
+            "parts of known shapes are planned with the others",
+            default="4",
+            code="E10013",
+            form=(r"-1|\d+", "-1 or a number of operators"),
+        ),
         _recorded("jit_compile", _P, "operators are compiled already", ("0", "1", "2"), "1"),
         _recorded("op_bank_path", _P, "kernels are chosen without a bank"),
     ),

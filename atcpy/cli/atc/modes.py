@@ -211,6 +211,13 @@ def _check_pairs(values: Mapping[str, str]) -> None:
     if "optypelist_for_implmode" in values and "op_select_implmode" not in values:
         what = "--optypelist_for_implmode needs --op_select_implmode"
         raise UsageError("E10001", what, where=Where(option="optypelist_for_implmode"))
+    gears = [name for name in values if name in ("dynamic_batch_size", "dynamic_image_size", "dynamic_dims")]
+    if "input_hint_shape" in values and gears:
+        what = f"--input_hint_shape and --{gears[0]} cannot be used together"
+        raise UsageError("E10001", what, where=Where(option="input_hint_shape"))
+    if "multi_stream_parallel_mode" in values and values.get("enable_single_stream") == "true":
+        what = "--multi_stream_parallel_mode and --enable_single_stream cannot be used together"
+        raise UsageError("E10001", what, where=Where(option="multi_stream_parallel_mode"))
     if values.get("enable_compress_weight") == "true" and "compress_weight_conf" in values:
         what = "--enable_compress_weight and --compress_weight_conf cannot be used together"
         raise UsageError("E10047", what, where=Where(option="compress_weight_conf"))

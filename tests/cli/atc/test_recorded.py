@@ -8,7 +8,7 @@ import pytest
 from onnx import helper, save
 
 from atcpy.atc_flags import FLAG_BY_NAME
-from atcpy.errors import UsageError
+from atcpy.errors import AtcError, UsageError
 from tests.cli.conftest import Invoke
 
 SOC = "--soc_version=Ascend310P3"
@@ -66,3 +66,36 @@ def test_modes_are_of_types_and_files_that_exist(folder: Path) -> None:
     with pytest.raises(UsageError) as caught:
         FLAG_BY_NAME["op_precision_mode"].read("missing.ini")
     assert caught.value.code == "E10410"
+
+
+@pytest.mark.parametrize(
+    ("name", "right", "wrong", "code"),
+    [
+        ("input_hint_shape", ["0:[1]", "0:[1,3,8,8];1:[2]"], ["x:[1]", "0:1,3", "0:[]", "0:[-1]"], "E10001"),
+        ("aicore_num", ["24|48", "8|"], ["24", "|48", "0|1"], "E10001"),
+        ("multi_stream_parallel_mode", ["cv", "LoadBalance:64", "MainStream:1"], ["LoadBalance:65", "cv:2"], "E10001"),
+        ("h2d_overlapped_with_compute", ["0", "44,64"], ["44;64", "on"], "E10001"),
+        ("static_model_ops_lower_limit", ["-1", "0", "40"], ["-2", "four"], "E10013"),
+        ("topo_sorting_mode", ["0", "1", "2", "3"], ["4", "DFS"], "E10001"),
+    ],
+)
+def test_forms_of_values(name: str, right: list[str], wrong: list[str], code: str) -> None:
+    assert [FLAG_BY_NAME[name].read(text) for text in right] == right
+    for text in wrong:
+        with pytest.raises(AtcError) as caught:
+            FLAG_BY_NAME[name].read(text)
+        assert caught.value.code == code
+
+
+@pytest.mark.parametrize(
+    ("options", "other"),
+    [
+        (["--input_hint_shape=0:[2,3]"], "--dynamic_batch_size=1,2"),
+        (["--multi_stream_parallel_mode=cv"], "--enable_single_stream=true"),
+    ],
+)
+def test_recorded_options_exclude_others(invoke: Invoke, options: list[str], other: str) -> None:
+    command = ("atc", "--model=m.onnx", "--framework=5", "--output=m", SOC)
+    assert invoke(*command, *options).code == 0
+    ran = invoke(*command, *options, other)
+    assert (ran.code, "E10001" in ran.out) == (2, True), ran.out
