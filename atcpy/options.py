@@ -306,6 +306,7 @@ class CompileOptions:
     switches: PassSwitches = PassSwitches()
     impl_mode: ImplMode = ImplMode.HIGH_PERFORMANCE
     reuse_memory: bool = True
+    unshared: frozenset[str] = frozenset()  # nodes, and types of nodes, whose results have memory of their own
     single_stream: bool = False
 
 
@@ -1266,6 +1267,13 @@ _TABLE = (
     ),
     Option("enable_graph_kernel", read_bool, None, "fuse elementwise ops into graph kernels; on from O2"),
     Option("disable_reuse_memory", read_zero_or_one, False, "1: no activation shares memory", _zero_or_one),
+    Option(
+        "no_reuse_mem",
+        read_names,
+        (),
+        "nodes and types of nodes whose results share no memory, as ATC's OP_NO_REUSE_MEM",
+        lambda names: ",".join(sorted(names)),
+    ),
     Option("enable_single_stream", read_bool, False, "no branches beside each other"),
     Option(
         "external_weight",
@@ -1430,6 +1438,7 @@ def _sorted_into_records(read: Mapping[str, Any], recorded: Mapping[str, str]) -
             switches=switches,
             impl_mode=mode,
             reuse_memory=not value["disable_reuse_memory"],
+            unshared=frozenset(value["no_reuse_mem"]),
             single_stream=value["enable_single_stream"],
         ),
         limits=Limits(timeout_seconds=value["timeout"], memory_bytes=value["memory_limit"]),
@@ -1550,6 +1559,7 @@ _COMPILING = frozenset(
         "skip_pass",
         "pass_limit",
         "disable_reuse_memory",
+        "no_reuse_mem",
         "enable_single_stream",
         "allreduce_cost",
     }

@@ -93,6 +93,7 @@ EFFECTS: dict[str, tuple[object, str, object]] = {
     "op_select_implmode": ("high_precision", "compile.impl_mode", ImplMode.HIGH_PRECISION),
     "enable_graph_kernel": ("false", "optimize.graph_kernel", False),
     "disable_reuse_memory": ("1", "compile.reuse_memory", False),
+    "no_reuse_mem": ("b,A", "compile.unshared", frozenset({"A", "b"})),
     "enable_single_stream": ("true", "compile.single_stream", True),
     "external_weight": (2, "external_weight", ExternalWeight.COMBINED),
     "max_const": ("1M", "prepare.max_const_bytes", 1024**2),

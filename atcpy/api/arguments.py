@@ -114,6 +114,7 @@ class ConvertArguments(CommonArguments, PassArguments, AllReduceArguments, Preci
     quant_dumpable: bool | int | str
     enable_graph_kernel: bool | str
     disable_reuse_memory: bool | int | str
+    no_reuse_mem: Names
     enable_single_stream: bool | str
     allreduce_split_idx: Numbers
     dump_graph: Path

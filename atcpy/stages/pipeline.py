@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -29,6 +29,7 @@ from atcpy.om.signature import read_signing_key
 from atcpy.ops.collectives import WORLD
 from atcpy.ops.custom import custom_ops_in, load_custom_ops
 from atcpy.options import AllReduceSplit, ConvertOptions, MemoryLimit, Stage
+from atcpy.passes.compile.buffer_assignment import names_of
 from atcpy.passes.compile.emit_tasks import Identity
 from atcpy.passes.full_caches import FullCaches, assume_full_caches
 from atcpy.passes.optimize.cancel_transdata import count_transdata
@@ -277,6 +278,14 @@ def _split_warnings(graph: Graph, split: AllReduceSplit) -> Iterator[AtcWarning]
             yield AtcWarning("W0012", what, Where(option=option))
 
 
+def _memory_warnings(graph: Graph, unshared: Set[str]) -> Iterator[AtcWarning]:
+    """W0012 for names of nodes whose results share no memory, and that the package does not have."""
+    known: set[str] = set().union(*map(names_of, walk(graph))) if unshared else set()
+    for name in sorted(unshared - known):
+        what = f'--no_reuse_mem: "{name}" has no effect: it is neither a node of the package nor the type of one'
+        yield AtcWarning("W0012", what, Where(option="no_reuse_mem"))
+
+
 def _precision_warnings(precision: Precision, options: PrecisionOptions) -> Iterator[AtcWarning]:
     """W0012 for nodes to keep where all are kept; W0021 for constants beyond the range of their new type."""
     if options.keep and options.mode.keeps_all:
@@ -335,6 +344,7 @@ def _report(
             *warnings,
             *parsed.warnings,
             *_split_warnings(graph, options.prepare.allreduce),
+            *_memory_warnings(graph, options.compile.unshared),
             *_precision_warnings(decisions.precision, options.prepare.precision),
             *_host_warnings(graph, host_ops),
         ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -203,6 +204,8 @@ def _conversion(run: AtcRun) -> ConvertOptions:
         values["input_shape"] = _shape_of_range("input_shape_range", values.pop("input_shape_range"))
     elif "[" in values.get("input_shape", ""):  # as command lines of ModelZoo have it
         values["input_shape"] = _shape_of_range("input_shape", values["input_shape"])
+    if unshared := os.environ.get("OP_NO_REUSE_MEM"):
+        values["no_reuse_mem"] = unshared
     return convert_options(values, recorded=recorded)
 
 

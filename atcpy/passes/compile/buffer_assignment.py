@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
-from atcpy.ir import Graph, MemoryPlan, PlacedValue, Region, Slot, Value, Weight
+from atcpy.ir import Graph, MemoryPlan, Node, PlacedValue, Region, Slot, Value, Weight
+from atcpy.ops import find_opdef
 from atcpy.options import CompileOptions
 from atcpy.passes.compile.form_streams import Section, launch_sections
 from atcpy.passes.compile.lower import Launch, overwritten
 from atcpy.passes.compile.memory_bound import Block, align
 from atcpy.passes.compile.plan_memory import plan_memory
+
+
+def names_of(node: Node) -> frozenset[str]:
+    """What users may call a node: by itself, by the nodes of the model that are in it, or by its type."""
+    opdef = find_opdef(node)
+    types = {node.op_type} if opdef is None else {node.op_type, opdef.type_in_ge(node)}
+    return frozenset({node.name, *node.sources, *types})
 
 
 @dataclass(eq=False, slots=True)
@@ -20,6 +28,7 @@ class Buffer:
     offset: of a constant, in the weights. index: of a port.
     block: the buffer's range of the arena, unless it lies within the buffer `outer` at `outer_offset`.
     values: the values that it holds, each with the launch that writes it first.
+    is_unshared: it holds one value, and shares no memory with others at any time.
     """
 
     region: Region
@@ -31,6 +40,7 @@ class Buffer:
     outer_offset: int = 0
     has_inner: bool = False
     values: list[tuple[int, Value]] = field(default_factory=list)
+    is_unshared: bool = False
 
 
 @dataclass(slots=True)
@@ -55,9 +65,13 @@ class BufferAssignment:
         roots: dict[Value, Value],
         *,
         overlaps: bool = False,
+        unshared: Set[str] = frozenset(),
     ) -> None:
-        """`overlaps`: collectives run beside the launches behind them."""
+        """`overlaps`: collectives run beside the launches behind them. `unshared`: names of nodes and types whose
+        results share no memory.
+        """
         self._roots = roots
+        self._unshared = unshared
         self._buffers: dict[Value, Buffer] = {}
         for index, value in enumerate(graph.outputs):
             self._buffers[self._root(value)] = Buffer(Region.OUTPUT, value.desc.nbytes, index=index)
@@ -193,8 +207,13 @@ class BufferAssignment:
                 root = self._root(value)
                 if root in self._buffers:
                     continue
-                buffer = self._in_place(launch, value, number, last_use)
-                if buffer is None:
+                is_unshared = bool(self._unshared) and not self._unshared.isdisjoint(names_of(launch.node))
+                buffer = None if is_unshared else self._in_place(launch, value, number, last_use)
+                if is_unshared:
+                    block = Block(align(root.desc.nbytes), 0, len(launches) - 1)
+                    buffer = Buffer(Region.ARENA, root.desc.nbytes, block=block, is_unshared=True)
+                    self._arena.append((buffer, block))
+                elif buffer is None:
                     block = Block(align(root.desc.nbytes), number, number)
                     buffer = Buffer(Region.ARENA, root.desc.nbytes, block=block)
                     self._arena.append((buffer, block))
@@ -251,6 +270,7 @@ class BufferAssignment:
             if (
                 buffer is not None
                 and buffer.block is not None
+                and not buffer.is_unshared
                 and last_use[root] == number == buffer.block.last
                 and alone
             ):

@@ -164,8 +164,9 @@ def _assign_buffers(
     overlaps: bool = False,
 ) -> tuple[BufferAssignment, list[Launch | None]]:
     """The buffers of all values after the passes of the stage, and the launches that these left."""
-    buffers = BufferAssignment(graph, launches, weights, roots, overlaps=overlaps)
-    lowered = LoweredGraph([*launches], buffers, manager.options.compile)
+    options = manager.options.compile
+    buffers = BufferAssignment(graph, launches, weights, roots, overlaps=overlaps, unshared=options.unshared)
+    lowered = LoweredGraph([*launches], buffers, options)
     manager.run(graph, *Phase.of(Stage.COMPILE), argument=lowered)
     return buffers, lowered.launches
 

@@ -193,7 +193,7 @@ class _Memory:
         """Return why one buffer cannot lie within another, or None if it can."""
         inner, outer, launch = copy.inner, copy.outer, self._launch(copy.number)
         where, name = launch.node.name, _operands(launch)[0].name
-        if inner.block is None or outer.region is Region.WEIGHTS:
+        if inner.block is None or outer.region is Region.WEIGHTS or inner.is_unshared or outer.is_unshared:
             return Reject("fixed-memory", where, name)
         to_inner = self._accesses[inner].overlapping(0, inner.size)
         to_outer = self._accesses[outer].overlapping(copy.offset, copy.offset + inner.size)

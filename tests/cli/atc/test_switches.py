@@ -66,3 +66,10 @@ def test_dead_code_is_removed_whatever_is_asked_for(invoke: Invoke) -> None:
     dead = CONSTANTS.replace("[product]", "n = Neg(x)\n [product]")
     for value in ("true", "false"):
         assert "Neg" not in ops(invoke, dead, f"--oo_dead_code_elimination={value}")
+
+
+def test_the_environment_names_results_that_share_no_memory(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
+    for names in ("", "product"):
+        monkeypatch.setenv("OP_NO_REUSE_MEM", names)
+        ops(invoke, CONSTANTS)
+        assert ("--no_reuse_mem=product" in invoke("atc", "--mode=6", "--om=m.om").out) is (names != "")
