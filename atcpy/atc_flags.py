@@ -188,14 +188,13 @@ FLAGS: tuple[Flag, ...] = (
         _refused("is_output_adjust_hw_layout", _F, _LATER),
         ("insert_op_conf", "file of AIPP: inputs become pictures of bytes, which the package converts"),
         _refused("op_name_map", _F, _CAFFE),
-        _refused("raw_ge_options", _F, _LATER),
+        ("raw_ge_options", "JSON file of options by GE's names; the command line beats it"),
         Flag(
             "raw_ge_options_ignore_unsupported",
             _F,
-            "belongs to --raw_ge_options",
+            "options of that file that have no flag are ignored",
             FlagKind.BOOL,
             "false",
-            support=Support.REFUSED,
         ),
     ),
     *_flags(

@@ -24,7 +24,7 @@ def merged_options(outer: Mapping[str, object], inner: Mapping[str, object] | No
         raise UsageError("E10003", f"options are a mapping of names to values, not {inner!r}")
     spellings: dict[str, str] = {}
     for spelling, value in inner.items():
-        name = _snake_case(spelling)
+        name = option_name(spelling)
         if name not in _WITHOUT_EFFECT:
             other = spellings.setdefault(find_option(name, spelling).name, spelling)
             if other != spelling:
@@ -37,6 +37,7 @@ def merged_options(outer: Mapping[str, object], inner: Mapping[str, object] | No
     return merged
 
 
-def _snake_case(spelling: str) -> str:
+def option_name(spelling: str) -> str:
+    """The name of an option that GE or this project spells so."""
     name = re.sub(r"^ge\.(exec\.)?", "", spelling)
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).replace(".", "_").lower() if name != spelling else name

@@ -62,8 +62,9 @@ def _run(words: Sequence[str]) -> int:
         if "help" in texts or "h" in texts:
             write_lines(_usage(), sys.stdout)
             return 0
-        run = AtcRun({name: FLAG_BY_NAME[name].read(text) for name, text in texts.items()}, _say)
-        warnings = [*_mode(run)(run), *_warnings(texts)]
+        values, ignored = _values(texts)
+        run = AtcRun(values, _say)
+        warnings = [*ignored, *_mode(run)(run), *_warnings(values)]
     except (KeyboardInterrupt, Terminated, BrokenPipeError):
         raise
     except Exception as error:  # noqa: BLE001  each has its lines
@@ -72,6 +73,16 @@ def _run(words: Sequence[str]) -> int:
     _say("ATC run success, welcome to the next use.")
     write_lines([f"{warning.code}: {warning.message}" for warning in warnings], sys.stdout)
     return 0
+
+
+def _values(texts: Mapping[str, str]) -> tuple[dict[str, str], list[AtcWarning]]:
+    """The values of all flags, and warnings for what is ignored in a file of them."""
+    values = {name: FLAG_BY_NAME[name].read(text) for name, text in texts.items()}
+    if not any(name.startswith("raw_ge_options") for name in values):
+        return values, []
+    from atcpy.cli.atc.raw_options import with_raw_options
+
+    return with_raw_options(values)
 
 
 def _mode(run: AtcRun) -> Callable[[AtcRun], Sequence[AtcWarning]]:
