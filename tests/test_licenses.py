@@ -121,6 +121,7 @@ ORIGINS = {
     r"atcpy/om/schema/netron_unknown\.txt": ("tests/om/test_netron.py", "{path}"),
     r"atcpy/parsers/tensorflow/schema/.*": ("packaging/sbom.py", "{path}"),
     r"docs/pictures/.*\.svg": ("docs/picture.py", "{name}"),
+    r"examples/singleop/add\.json": ("docs/atc.md", "{path}"),
     r"models/digits/.*": ("models/digits/README.md", "Pictures and weights were created by this project"),
     r"models/scores/.*": ("tests/parsers/tensorflow/scores.py", "Writes the SavedModel of models/scores"),
     r"tests/cli/atc/command_lines\.txt": (

@@ -84,6 +84,7 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("clone")
     for name in ("digits", "scores"):
         shutil.copytree(REPO / "models" / name, folder / "models" / name)
+    shutil.copytree(REPO / "examples" / "singleop", folder / "examples" / "singleop")
     os.mkdir(folder / "out")
     return folder
 

@@ -27,6 +27,7 @@ import synthetic_graphs
 
 # Ten times the nodes take ten times as long, plus what caches cost; a quadratic step takes a hundred times.
 MAX_TIMES_LONGER = 20.0
+TRIES = 3
 
 
 def converted(model: onnx.ModelProto) -> tuple[InferenceSession, int]:
@@ -35,16 +36,21 @@ def converted(model: onnx.ModelProto) -> tuple[InferenceSession, int]:
 
 
 def converted_in_time(make: Callable[[int], onnx.ModelProto], nodes: int) -> tuple[InferenceSession, onnx.ModelProto]:
-    """Convert a graph of a tenth of the nodes, then the whole one, which may not take much more than ten times."""
+    """Convert a graph of a tenth of the nodes, then the whole one, which may not take much more than ten times. What is
+    quadratic takes longer each time, what the machine does besides only sometimes.
+    """
     compile_model(make(100), convert_options({}))  # what is imported and cached at first use
-    seconds = []
-    for size in (nodes // 10, nodes):
-        model = make(size)
-        start = time.process_time()
-        session, count = converted(model)
-        seconds.append(time.process_time() - start)
-        assert count == size
-    assert seconds[1] < MAX_TIMES_LONGER * seconds[0]
+    ratios: list[float] = []
+    while not ratios or (min(ratios) >= MAX_TIMES_LONGER and len(ratios) < TRIES):
+        seconds = []
+        for size in (nodes // 10, nodes):
+            model = make(size)
+            start = time.process_time()
+            session, count = converted(model)
+            seconds.append(time.process_time() - start)
+            assert count == size
+        ratios.append(seconds[1] / seconds[0])
+    assert min(ratios) < MAX_TIMES_LONGER
     return session, model
 
 
