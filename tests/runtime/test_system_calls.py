@@ -39,8 +39,13 @@ def stops(run, count):
     return found if os.WEXITSTATUS(status) == 0 else None
 
 def added(run):
-    few, many = stops(run, 0), stops(run, RUNS)
-    return None if few is None else many - few
+    # What happens once (Python's memory that grows) is not the run's: the least of three tries.
+    tries = [(stops(run, 0), stops(run, RUNS)) for _ in range(3)]
+    return None if None in tries[0] else min(many - few for few, many in tries)
+
+def ask(count):
+    for _ in range(count):
+        os.getppid()
 
 def runs_of(package, feeds):
     session = atcpy.InferenceSession(package, threads=1)
@@ -52,7 +57,7 @@ def runs_of(package, feeds):
 
 RUNS, jobs = pickle.load(sys.stdin.buffer)
 found = {name: added(runs_of(*job)) for name, job in jobs.items()}
-found["a run that makes one"] = added(lambda count: [os.getppid() for _ in range(count)])
+found["a run that makes one"] = added(ask)
 pickle.dump(found, sys.stdout.buffer)
 """
 RUNS = 200
