@@ -106,8 +106,8 @@ _LAZY = {
 }
 
 
-# Folders that are called: `atcpy.verify(…)` is the function of that name in the module.
-_CALLED_FOLDERS = {
+# Subpackages that are called: `atcpy.verify(…)` calls the function of that name in the module that stands here.
+_CALLABLE_MODULES = {
     "bench": "atcpy.api.commands",
     "jit": "atcpy.jit.function",
     "passes": "atcpy.api.commands",
@@ -116,27 +116,27 @@ _CALLED_FOLDERS = {
 }
 _COMMANDS = frozenset({"check", "convert", "diff", "explain", "freeze", "inspect", "optimize", "quantize"})
 _LAZY |= {name: ("atcpy.api.commands", name) for name in _COMMANDS}
-_LAZY |= {name: (f"atcpy.{name}", "") for name in _CALLED_FOLDERS}
+_LAZY |= {name: (f"atcpy.{name}", "") for name in _CALLABLE_MODULES}
 _LAZY |= {name: ("atcpy.jit.config", name) for name in ("GRAPH_MODE", "JitConfig", "PYNATIVE_MODE", "set_context")}
 
 
-class _CalledFolder(ModuleType):
-    """A folder of modules that is called as the function of its name."""
+class _CallableModule(ModuleType):
+    """A subpackage that is called as the function of its name: `atcpy.passes` is both."""
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
         name = self.__name__.rpartition(".")[2]
-        return getattr(import_module(_CALLED_FOLDERS[name]), name)(*arguments, **options)
+        return getattr(import_module(_CALLABLE_MODULES[name]), name)(*arguments, **options)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return import_module, (self.__name__,)
 
 
 class _Package(ModuleType):
-    """The package: whoever imports a folder that is called makes it callable."""
+    """The package, which makes a subpackage of `_CALLABLE_MODULES` callable when it is imported."""
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name in _CALLED_FOLDERS and type(value) is ModuleType:
-            value.__class__ = _CalledFolder
+        if name in _CALLABLE_MODULES and type(value) is ModuleType:
+            value.__class__ = _CallableModule
         super().__setattr__(name, value)
 
     def __reduce__(self) -> tuple[Any, ...]:

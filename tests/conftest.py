@@ -13,7 +13,7 @@ from hypothesis import settings
 from atcpy.kernels import _kernels
 from atcpy.passes.compile import emit_tasks
 from tests.attribute_defaults import check_reads
-from tests.effort import FAST, THOROUGH
+from tests.effort import FAST, THOROUGH, one_in
 
 settings.register_profile("fast", FAST)
 settings.register_profile("thorough", THOROUGH)
@@ -25,9 +25,17 @@ _kernels.set_cores(8)  # work is split into as many parts as a test asks for, wh
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--shuffle", metavar="SEED", help="run the tests in an order that this seed decides")
+    parser.addoption("--one-in", metavar="FOLDER=N", help="of the tests in this folder run every Nth, others each day")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    sampled = config.getoption("--one-in")
+    if sampled is not None:
+        folder, _, count = sampled.partition("=")
+        inside = [item for item in items if (config.rootpath / folder) in item.path.parents]
+        left = {*inside} - {*one_in(int(count), inside)}
+        config.hook.pytest_deselected(items=[*left])
+        items[:] = [item for item in items if item not in left]
     seed = config.getoption("--shuffle")
     if seed is not None:
         random.Random(seed).shuffle(items)

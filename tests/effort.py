@@ -1,9 +1,15 @@
-"""How many examples a test tries: few in `make test`, as many as it names in `make test-all`."""
+"""How many examples a test tries: few in `make test`, as many as it names in `make test-all`, a sample of what is
+exhaustive in CI."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
+from typing import TypeVar
+
 from hypothesis import settings
 
+Case = TypeVar("Case")
 THOROUGH = settings(deadline=None, derandomize=True, max_examples=60)
 FAST = settings(THOROUGH, max_examples=10)
 
@@ -15,3 +21,13 @@ def is_thorough() -> bool:
 def trials(count: int) -> int:
     """Return how many examples to try of those that the thorough profile tries."""
     return count if is_thorough() else -(-count // 6)
+
+
+def in_ci() -> bool:
+    """Say whether samples are drawn: CI gives CI_SAMPLE, the number of the day; the same number draws the same ones."""
+    return "CI_SAMPLE" in os.environ
+
+
+def one_in(count: int, cases: Sequence[Case]) -> Sequence[Case]:
+    """Return every `count`-th of `cases`, another part each day; without CI_SAMPLE always the first part."""
+    return cases[int(os.environ.get("CI_SAMPLE", "0")) % count :: count]

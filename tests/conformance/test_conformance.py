@@ -21,6 +21,7 @@ from tests.conformance.page import page
 from tests.conformance.pool import Lost, run_jobs
 from tests.conformance.ratchet import passing, read_ratchet
 from tests.conformance.runner import run_case
+from tests.effort import one_in
 
 EVERY = 20
 
@@ -33,15 +34,13 @@ def test_the_list_is_sorted_and_without_chance() -> None:
 
 @pytest.mark.slow
 def test_one_in_twenty_of_the_cases_that_must_pass_does() -> None:
-    """Which ones says CI_SAMPLE, a number: CI gives that of the day, otherwise the sample stays the same."""
-    number = int(os.environ.get("CI_SAMPLE", "0"))
     must = set(read_ratchet())
     cases = [case for case in load_cases(without=SLOW_MODULES) if case.name in must and case.kind != "real"]
-    sample = cases[number % EVERY :: EVERY]
+    sample = one_in(EVERY, cases)
     assert len(sample) > 50
     outcomes = {case.name: run_case("atcpy", case) for case in sample}
     wrong = {name: outcome for name, outcome in outcomes.items() if outcome.status is not Status.PASS}
-    assert wrong == {}, f"CI_SAMPLE={number} repeats this"
+    assert wrong == {}, f"CI_SAMPLE={os.environ.get('CI_SAMPLE', 0)} repeats this"
 
 
 def serve(job: int) -> int:

@@ -9,7 +9,6 @@ much again, and a further draw may do more: hence `FACTOR`.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from functools import cache
 
@@ -28,6 +27,7 @@ from atcpy.options import convert_options
 from atcpy.stages.pipeline import compile_model
 from atcpy.verify.compare import SCALE_SHARE
 from tests.e2e.test_real_models import MODELS, SHAPES, each_of, make_feeds, manifest, needs_models
+from tests.effort import in_ci, one_in
 
 DRAWS = 4
 FACTOR = 3
@@ -39,8 +39,8 @@ MODES = {
     "allow_mix_precision_fp16": "float16",
     "allow_mix_precision_bf16": "bfloat16",
 }
-# CI tries some models each day: it gives CI_SAMPLE, the number of the day. Without it all are tried.
-SAMPLE = [*manifest()] if "CI_SAMPLE" not in os.environ else [*manifest()][int(os.environ["CI_SAMPLE"]) % 7 :: 7]
+# CI tries a seventh of the models each day.
+SAMPLE = one_in(7, [*manifest()]) if in_ci() else [*manifest()]
 # Models in which force_fp16 finds nothing to lower: their float32 is in bodies or beside integers, or there is none.
 NOTHING = {"cntk_scan_lstm", "kws_static_qdq", "mobilenet_edgetpu_qdq_part", "silero_vad", "squeezenet_fp16"}
 
