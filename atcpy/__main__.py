@@ -1,5 +1,6 @@
 """`python -m atcpy`, and the entry point of the `atcpy` command."""
 
+import gc
 import os
 import sys
 
@@ -24,9 +25,16 @@ def main() -> int:
             f"  help: ulimit allows less than the {needed} MB that they take\n"
         )
         return 6
+    # No command waits for a product of numpy's, whose threads take memory, and spin for a while when they begin.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from atcpy.cli.app import main as run
 
-    return run(sys.argv[1:])
+    try:
+        return run(sys.argv[1:])
+    finally:
+        # The interpreter looks for cycles once more before it ends: through the modules of a compiler that takes longer
+        # than to compile a small model.
+        gc.freeze()
 
 
 def atc() -> int:
@@ -48,9 +56,7 @@ def _missing_memory() -> int | None:
     if not needed:
         return None
     import mmap
-    import os
 
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # each thread takes memory
     try:
         mmap.mmap(-1, max(needed) << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS).close()
     except OSError:

@@ -15,9 +15,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from enum import Enum, IntEnum
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from atcpy.aipp.config import AippConfig
 from atcpy.config_files import config_lines, members_of, parse_config, read_text_file
 from atcpy.errors import (
     PackageCorrupt,
@@ -53,6 +52,9 @@ from atcpy.sizes import GearKind as GearKind
 from atcpy.sizes import Gears as Gears
 from atcpy.sizes import MemoryLimit as MemoryLimit
 from atcpy.threads import default_threads as default_threads
+
+if TYPE_CHECKING:
+    from atcpy.aipp.config import AippConfig
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -160,7 +162,7 @@ class SplitBy(Enum):
 @dataclass(frozen=True, slots=True)
 class Network:
     """What the model of costs of collectives calculates with: seconds to start a message (`alpha`), to send a byte
-    (`beta`) and to add one (`gamma`), between so many ranks, and how many numbers a rank multiplies in a second
+    (`beta`) and to add one (`gamma`), between so many ranks, and how many numbers one thread multiplies in a second
     (`speed`). The defaults: mpich on two fast cores of one machine.
     """
 
@@ -255,7 +257,7 @@ class ParseOptions:
     allow_hardlinks: bool = False
     framework: Framework | None = None  # None: by content
     input_format: str = ""  # that of the framework
-    aipp: AippConfig | None = None
+    aipp: "AippConfig | None" = None
     signature: str = ""
     tag_set: tuple[str, ...] = ()
     zipmap: bool = True
@@ -652,14 +654,14 @@ def read_images(option: str, value: object) -> tuple[tuple[int, ...], ...]:
     return gears
 
 
-def read_insert_op_conf(option: str, value: object) -> AippConfig:
+def read_insert_op_conf(option: str, value: object) -> "AippConfig":
     """A file of AIPP in ATC's textproto."""
     from atcpy.aipp.reader import read_aipp
 
     return read_aipp(str(value) if isinstance(value, os.PathLike) else _text(option, value))
 
 
-def _aipp(value: Mapping[str, Any]) -> AippConfig | None:
+def _aipp(value: Mapping[str, Any]) -> "AippConfig | None":
     """The configuration of AIPP. Raises UsageError where it and the gears exclude each other."""
     config: AippConfig | None = value["insert_op_conf"]
     if config is None:
