@@ -5,6 +5,7 @@
 """
 
 import random
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -20,6 +21,7 @@ settings.register_profile("thorough", THOROUGH)
 settings.load_profile("fast")
 check_reads()
 emit_tasks.ALWAYS_VERIFY = True
+signal.signal(signal.SIGINT, signal.default_int_handler)  # shells let commands in the background ignore it
 _kernels.set_cores(8)  # work is split into as many parts as a test asks for, whatever the machine has
 
 
