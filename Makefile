@@ -119,8 +119,9 @@ models: build ## make the larger models in models/generated
 demo: build ## convert, run, verify and time: the tour
 	$(PY) models/demo.py
 
-site: $(STAMP) ## the pages of docs/ and the Python reference as a site in build/site; links are checked
+site: build ## the pages of docs/ and the Python reference as a site in build/site, links checked and pages opened in Chromium
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	$(BIN)/pytest -q -n 0 tests/e2e/site.py
 
 docs: build ## rewrite the generated pages of docs/
 	$(PY) docs/generate.py
@@ -253,7 +254,7 @@ aarch64: build ## the scalar kernels, built for 64-bit Arm, between guard pages 
 	else echo "there is no aarch64-linux-gnu-gcc, or no qemu-aarch64: not tested"; fi
 
 aarch64-fuzz:
-	@test -e $(ARM)/build.ninja || $(MESON) setup $(ARM) --cross-file packaging/aarch64.ini -Ddriver=fuzz -Dwerror=true
+	@test -e $(ARM)/build.ninja || $(MESON) setup $(ARM) --cross-file packaging/aarch64.ini -Doptimization=1 -Ddriver=fuzz -Dwerror=true
 	@$(NINJA) -C $(ARM) -j $(JOBS) --quiet tests/csrc/fuzz_kernels
 	@$(PY) tests/csrc/seed_records.py $(ARM)/launches.bin > /dev/null
 	qemu-aarch64 -L /usr/aarch64-linux-gnu $(ARM)/tests/csrc/fuzz_kernels -records=$(ARM)/launches.bin -runs=2000 -seed=$(FUZZ_SEED) -keep=$(ARM)/launch.bin
@@ -290,7 +291,7 @@ oldest: build ## the quick tests with the lowest versions that pyproject.toml al
 
 # Checks that leave a core idle run beside each other. Then one after the other; test-all comes last: its summary is what
 # a reader of the log looks for. The list of what must pass is atcpy's; the other engines are run for the page.
-CI_CHECKS := fmt-check lint type tsan dist site
+CI_CHECKS := fmt-check lint type tsan dist site aarch64
 CI_STEPS := asan conformance e2e isas fuzz-short planted gate-share python313
 ci: export ENGINES := atcpy
 # Ops of ONNX Runtime become others, whose kernels the other folders test; test-all runs them once. Of what ops become,

@@ -51,3 +51,8 @@ def on_config(config: Any) -> Any:
 def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
     """MkDocs: a page was read."""
     return links_within(markdown, page.file.src_uri)
+
+
+def on_post_page(output: str, **_: Any) -> str:
+    """Name the dialog of the search, which the theme does not, for those who hear a page."""
+    return output.replace('role="dialog"', 'role="dialog" aria-label="Search"')

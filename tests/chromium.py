@@ -84,21 +84,25 @@ class Page:
         elif method == "Network.requestWillBeSent":
             self.requests.append(parameters["request"]["url"])
 
-    def open(self, path: Path, *, dark: bool = False, width: int = 1400, height: int = 900) -> None:
-        """Open a file, and wait until it has been drawn."""
+    def open(self, page: Path | str, *, dark: bool = False, width: int = 1400, height: int = 900) -> None:
+        """Open a file or an address, and wait until it has been drawn."""
         scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
         self.call("Emulation.setEmulatedMedia", features=scheme)
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
-        for url in ("about:blank", path.as_uri()):  # so that no answer is of the page before
+        for url in (
+            "about:blank",
+            page if isinstance(page, str) else page.as_uri(),
+        ):  # so that no answer is of the page before
             self.call("Page.navigate", url=url)
-            self._wait(f"location.href === {json.dumps(url)} && document.readyState === 'complete'")
+            self.wait(f"location.href === {json.dumps(url)} && document.readyState === 'complete'")
         self.settle()
 
     def settle(self) -> None:
         """Wait until what was asked for has been drawn."""
         self.run("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(1))))")
 
-    def _wait(self, condition: str) -> None:
+    def wait(self, condition: str) -> None:
+        """Wait until an expression of JavaScript is true."""
         end = time.monotonic() + _PATIENCE
         while not self.run(condition):
             assert time.monotonic() < end, condition
