@@ -186,7 +186,7 @@ fuzz: build $(ASAN)/build.ninja ## kernel launches, task records and symbolic pl
 
 # Each run adds to the counts that lie beside the objects. One process: workers of xdist are killed when they take long
 # to write theirs.
-COVERAGE_TESTS ?= tests/kernels tests/ops tests/runtime tests/om tests/e2e/test_own_models.py tests/e2e/test_graph_kernels.py
+COVERAGE_TESTS ?= tests/kernels tests/ops tests/aipp tests/runtime tests/om tests/e2e/test_own_models.py tests/e2e/test_graph_kernels.py
 $(COVERAGE)/build.ninja: | $(STAMP)
 	$(MESON) setup $(COVERAGE) -Davx512=$(AVX512) --buildtype=debug -Db_coverage=true -Db_ndebug=true -Ddriver=fuzz -Dwerror=true
 
