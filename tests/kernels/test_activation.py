@@ -52,6 +52,35 @@ def test_agrees_with_float64(kind: str, isa: str) -> None:
 
 
 @pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("kind", FUNCTIONS)
+@pytest.mark.parametrize("width", [1, 3])
+def test_a_convolution_of_each_channel_agrees_with_float64(kind: str, isa: str, width: int) -> None:
+    """Filters of one tap, and of three of which the outer ones are 0, in two blocks of channels."""
+    rng = np.random.default_rng(6)
+    x = rng.normal(0, 6, (1, 20, 2, 23)).astype(np.float32)
+    weights = np.zeros((20, 1, 1, width), np.float32)
+    weights[..., width // 2] = 1
+    attrs = {"activation": kind, "alpha": ALPHA, "beta": BETA, "group": 20, "pads": (0, width // 2, 0, width // 2)}
+    ours = run_op(make_node("FusedConv", [x, weights], attrs, constants=[1]), [x, weights], isa=isa)[0]
+    expected = FUNCTIONS[kind](x.astype(np.float64)).astype(np.float32)
+    np.testing.assert_allclose(ours, expected, rtol=1e-6, atol=2e-7)
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("kind", FUNCTIONS)
+def test_a_sum_over_many_channels_is_activated_once(kind: str, isa: str) -> None:
+    """So many input channels that the sum is stored in between, for three blocks of output channels."""
+    rng = np.random.default_rng(7)
+    x = rng.normal(0, 1, (1, 600, 1, 31)).astype(np.float32)
+    weights = rng.normal(0, 0.1, (40, 600, 1, 1)).astype(np.float32)
+    attrs = {"activation": kind, "alpha": ALPHA, "beta": BETA}
+    ours = run_op(make_node("FusedConv", [x, weights], attrs, constants=[1]), [x, weights], isa=isa)[0]
+    sums = np.einsum("nchw,mc->nmhw", x.astype(np.float64), weights[:, :, 0, 0].astype(np.float64))
+    # The terms of a sum have magnitudes of 50 in all: their rounding is 3e-6 each time that they are added up.
+    np.testing.assert_allclose(ours, FUNCTIONS[kind](sums), rtol=1e-5, atol=6e-6)
+
+
+@pytest.mark.parametrize("isa", ISAS)
 def test_exp_below_the_normal_range(isa: str) -> None:
     """Denormal results are within one ulp; results below the smallest denormal are 0."""
     x = np.concatenate([np.linspace(-106, -86, 401), [-1e4, -np.inf, np.nan, 0]]).astype(np.float32)

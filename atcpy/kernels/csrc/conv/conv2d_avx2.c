@@ -50,22 +50,30 @@ static inline __attribute__((always_inline)) void micro(const struct conv2d_tile
         }
     }
 
+    const enum activation activation = t->last ? t->activation : ACT_NONE;
+    const __m256 low = _mm256_set1_ps(activation == ACT_CLIP ? t->alpha : 0.0f);
+    const __m256 high = _mm256_set1_ps(t->beta);
+    if (activation == ACT_RELU || activation == ACT_CLIP)
+#pragma GCC unroll 12
+        for (int i = 0; i < width; i++)
+#pragma GCC unroll 2
+            for (int h = 0; h < halves; h++)
+                acc[i][h] = _mm256_max_ps(low, acc[i][h]);
+    if (activation == ACT_CLIP)
+#pragma GCC unroll 12
+        for (int i = 0; i < width; i++)
+#pragma GCC unroll 2
+            for (int h = 0; h < halves; h++)
+                acc[i][h] = _mm256_min_ps(high, acc[i][h]);
 #pragma GCC unroll 12
     for (int i = 0; i < width; i++)
 #pragma GCC unroll 2
-        for (int h = 0; h < halves; h++) {
-            __m256 y = acc[i][h];
-            if (t->last && t->activation == ACT_RELU)
-                y = _mm256_max_ps(_mm256_setzero_ps(), y);
-            _mm256_storeu_ps(t->dst + i * t->dst_step + h * LANES, y);
-        }
-    /* The rest of the activations need registers that the sums hold: over what was stored. */
-    if (t->last && t->activation != ACT_NONE && t->activation != ACT_RELU)
-        for (int i = 0; i < width * halves; i++) {
-            float *dst = t->dst + i / halves * t->dst_step + i % halves * LANES;
-            const __m256 y = _mm256_loadu_ps(dst);
-            _mm256_storeu_ps(dst, vf_activate(t->activation, y, t->alpha, t->beta));
-        }
+        for (int h = 0; h < halves; h++)
+            _mm256_storeu_ps(t->dst + i * t->dst_step + h * LANES, acc[i][h]);
+    if (!vf_activates_in_registers(activation))
+        for (int h = 0; h < halves; h++)
+            activate_stored_avx2(activation, t->dst + h * LANES, width, t->dst_step, t->alpha,
+                                 t->beta);
 }
 
 #define DEFINE(halves, c0, width)                                                                  \

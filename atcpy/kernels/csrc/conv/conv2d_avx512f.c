@@ -49,19 +49,30 @@ static inline __attribute__((always_inline)) void micro(const struct conv2d_tile
         }
     }
 
-    if (t->last && t->activation != ACT_NONE)
+    const enum activation activation = t->last ? t->activation : ACT_NONE;
+    const __m512 low = _mm512_set1_ps(activation == ACT_CLIP ? t->alpha : 0.0f);
+    const __m512 high = _mm512_set1_ps(t->beta);
+    if (activation == ACT_RELU || activation == ACT_CLIP)
 #pragma GCC unroll 2
         for (int b = 0; b < blocks; b++)
 #pragma GCC unroll 14
             for (int i = 0; i < width; i++)
-                acc[b][i] = t->activation == ACT_RELU
-                                ? _mm512_max_ps(_mm512_setzero_ps(), acc[b][i])
-                                : vf_activate(t->activation, acc[b][i], t->alpha, t->beta);
+                acc[b][i] = _mm512_max_ps(low, acc[b][i]);
+    if (activation == ACT_CLIP)
+#pragma GCC unroll 2
+        for (int b = 0; b < blocks; b++)
+#pragma GCC unroll 14
+            for (int i = 0; i < width; i++)
+                acc[b][i] = _mm512_min_ps(high, acc[b][i]);
 #pragma GCC unroll 2
     for (int b = 0; b < blocks; b++)
 #pragma GCC unroll 14
         for (int i = 0; i < width; i++)
             _mm512_storeu_ps(t->dst + b * t->dst_stride + i * t->dst_step, acc[b][i]);
+    if (!vf_activates_in_registers(activation))
+        for (int b = 0; b < blocks; b++)
+            activate_stored_avx512f(activation, t->dst + b * t->dst_stride, width, t->dst_step,
+                                    t->alpha, t->beta);
 }
 
 #define DEFINE(blocks, c0, width)                                                                  \

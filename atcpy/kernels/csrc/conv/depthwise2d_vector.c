@@ -16,14 +16,24 @@ struct dw_tile {
     float alpha, beta;
 };
 
-/* The usual activations without a call. */
-static inline vf dw_activate(const struct dw_tile *t, vf y)
+/* Stores neighbouring results of one vector of channels, activated: sums stay in registers. */
+static inline __attribute__((always_inline)) void dw_store(const struct dw_tile *t, vf *acc,
+                                                           int width, int at)
 {
-    if (t->activation == ACT_NONE)
-        return y;
-    if (t->activation == ACT_RELU)
-        return vf_at_least(vf_set1(0.0f), y);
-    return vf_activate(t->activation, y, t->alpha, t->beta);
+    const vf low = vf_set1(t->activation == ACT_CLIP ? t->alpha : 0.0f), high = vf_set1(t->beta);
+    if (t->activation == ACT_RELU || t->activation == ACT_CLIP)
+#pragma GCC unroll 8
+        for (int i = 0; i < width; i++)
+            acc[i] = vf_at_least(low, acc[i]);
+    if (t->activation == ACT_CLIP)
+#pragma GCC unroll 8
+        for (int i = 0; i < width; i++)
+            acc[i] = vf_at_most(high, acc[i]);
+#pragma GCC unroll 8
+    for (int i = 0; i < width; i++)
+        vf_store(t->y + i * CONV_C0 + at, acc[i]);
+    if (!vf_activates_in_registers(t->activation))
+        FOR_ISA(activate_stored)(t->activation, t->y + at, width, CONV_C0, t->alpha, t->beta);
 }
 
 /* Neighbouring results of stride 1 in one vector of channels: the taps of a row stay in registers,
@@ -55,9 +65,7 @@ static inline __attribute__((always_inline)) void dw_slide(const struct dw_tile 
                         acc[i] = vf_fma(xv, wv[column - i], acc[i]);
             }
         }
-#pragma GCC unroll 8
-        for (int i = 0; i < width; i++)
-            vf_store(t->y + i * CONV_C0 + at, dw_activate(t, acc[i]));
+        dw_store(t, acc, width, at);
     }
 }
 
@@ -85,14 +93,14 @@ static const dw_slide_fn *find_slides(const struct dw_tile *t)
 
 static inline __attribute__((always_inline)) void dw_tile(const struct dw_tile *t, int width)
 {
-    vf acc[MAX_TILE][VECTORS];
+    vf acc[VECTORS][MAX_TILE];
 #pragma GCC unroll 8
     for (int i = 0; i < width; i++)
 #pragma GCC unroll 2
         for (int v = 0; v < VECTORS; v++) {
-            acc[i][v] = vf_load(t->bias + v * VF);
+            acc[v][i] = vf_load(t->bias + v * VF);
             if (t->residual != NULL)
-                acc[i][v] = vf_add(acc[i][v], vf_load(t->residual + i * CONV_C0 + v * VF));
+                acc[v][i] = vf_add(acc[v][i], vf_load(t->residual + i * CONV_C0 + v * VF));
         }
     for (int64_t k = 0; k < t->kh; k++) {
         const float *x = t->x + k * t->row_stride, *w = t->w + k * t->w_row;
@@ -106,14 +114,12 @@ static inline __attribute__((always_inline)) void dw_tile(const struct dw_tile *
             for (int i = 0; i < width; i++, xi += t->x_stride)
 #pragma GCC unroll 2
                 for (int v = 0; v < VECTORS; v++)
-                    acc[i][v] = vf_fma(vf_load(xi + v * VF), wv[v], acc[i][v]);
+                    acc[v][i] = vf_fma(vf_load(xi + v * VF), wv[v], acc[v][i]);
         }
     }
-#pragma GCC unroll 8
-    for (int i = 0; i < width; i++)
 #pragma GCC unroll 2
-        for (int v = 0; v < VECTORS; v++)
-            vf_store(t->y + i * CONV_C0 + v * VF, dw_activate(t, acc[i][v]));
+    for (int v = 0; v < VECTORS; v++)
+        dw_store(t, acc[v], width, v * VF);
 }
 
 static void dw_tile_of(const struct dw_tile *t, int64_t width)

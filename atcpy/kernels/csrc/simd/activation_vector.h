@@ -2,6 +2,7 @@
 #ifndef ATC_ACTIVATION_VECTOR_H
 #define ATC_ACTIVATION_VECTOR_H
 
+#include "core/kernel.h"
 #include "simd/activation.h"
 #include "simd/math_vector.h"
 
@@ -87,5 +88,19 @@ static inline vf vf_activate(enum activation kind, vf x, float alpha, float beta
     }
     return x;
 }
+
+/* Activations of few instructions, which fit among the accumulators of a micro-kernel: branch once
+ * for all of them.
+ */
+static inline bool vf_activates_in_registers(enum activation kind)
+{
+    return kind <= ACT_CLIP;
+}
+
+/* Activates `count` vectors that are stored, `step` floats apart, by any of the others. A
+ * micro-kernel that computed them between its sums and its stores would spill the accumulators.
+ */
+void FOR_ISA(activate_stored)(enum activation kind, float *y, int64_t count, int64_t step,
+                              float alpha, float beta);
 
 #endif
