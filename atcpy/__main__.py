@@ -1,6 +1,5 @@
 """`python -m atcpy`, and the entry point of the `atcpy` command."""
 
-import gc
 import os
 import sys
 
@@ -29,12 +28,7 @@ def main() -> int:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from atcpy.cli.app import main as run
 
-    try:
-        return run(sys.argv[1:])
-    finally:
-        # The interpreter looks for cycles once more before it ends: through the modules of a compiler that takes longer
-        # than to compile a small model.
-        gc.freeze()
+    return run(sys.argv[1:])
 
 
 def atc() -> int:
