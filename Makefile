@@ -3,7 +3,8 @@ PYTHON ?= python3
 VENV   ?= .venv
 BUILD  := build/release
 ASAN   := build/sanitized
-BENCH_MODELS ?= resnet50 mobilenet_v2 unet256_half
+BENCH_MODELS ?= resnet50 mobilenet_v2 efficientnet_b0 unet256_half yolo_n640 bert_base rnn_net mnist
+BENCH_ARGS ?= --threads 1,2 --rounds 8 --seconds 0.3
 LEVEL_MODELS ?= models/digits/digits.onnx $(wildcard models/generated/*.onnx)
 TSAN   := build/tsan
 VALGRIND := build/valgrind
@@ -109,9 +110,10 @@ scale-out: build ## score data sets by clusters of two workers, of Dask and of R
 	$(PY) -m atcpy convert models/digits/digits.onnx --output $(SCALE)/digits.om -q
 	cd $(SCALE) && bin/python -m pytest -q -p no:cacheprovider --noconftest -c /dev/null --rootdir . ../../tests/e2e/scale_out.py
 
-bench: build ## time the models of this project beside ONNX Runtime
+bench: build ## time the models of this project beside ONNX Runtime and OpenVINO: figures and a plot in build/bench; BENCH_MODELS="…" BENCH_ARGS="…"
 	$(PY) models/make_models.py models/generated $(BENCH_MODELS)
-	$(PY) benchmarks/side_by_side.py $(BENCH_MODELS:%=models/generated/%.onnx)
+	$(PY) benchmarks/side_by_side.py $(BENCH_MODELS:%=models/generated/%.onnx) $(BENCH_ARGS) --json build/bench/figures.json
+	$(PY) benchmarks/ratio_plot.py build/bench/figures.json --svg build/bench/ratios.svg
 
 models: build ## make the larger models in models/generated
 	$(PY) models/make_models.py models/generated

@@ -143,7 +143,8 @@ class _Worker:
         self._run: Run
 
     def load(self, feeds: Feeds, folder: Path) -> Loaded:
-        importlib.import_module(self._engine.package)
+        for module in self._engine.modules:
+            importlib.import_module(module)
         self._feeds = feeds
         start = time.perf_counter()
         path = self._engine.prepare(self._model, folder)

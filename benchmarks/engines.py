@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
@@ -14,11 +16,24 @@ Run = Callable[[Feeds], list[Array]]
 
 @dataclass(frozen=True)
 class Engine:
-    """`prepare` converts the ONNX file to the file that `open` reads, in the given folder if it writes one."""
+    """`prepare` converts the ONNX file to the file that `open` reads, in the given folder if it writes one. `modules`
+    are those that it imports, first of all its package; their import is not timed.
+    """
 
-    package: str
+    modules: tuple[str, ...]
     prepare: Callable[[Path, Path], Path]
     open: Callable[[Path, int], Run]
+
+    @property
+    def is_installed(self) -> bool:
+        """Whether the engine's package can be imported."""
+        return find_spec(self.modules[0]) is not None
+
+    @property
+    def version(self) -> str:
+        """The version of the engine's package."""
+        version: str = importlib.import_module(self.modules[0]).__version__
+        return version.partition("-")[0]  # OpenVINO adds the build
 
 
 def _convert(model: Path, folder: Path) -> Path:
@@ -61,7 +76,19 @@ def _open_onnxruntime(model: Path, threads: int) -> Run:
     return run
 
 
+def _open_openvino(model: Path, threads: int) -> Run:
+    from atcpy.bench.sides import open_openvino
+
+    request = open_openvino(model, threads).create_infer_request()
+
+    def run(feeds: Feeds) -> list[Array]:
+        return list(request.infer(feeds, share_inputs=True, share_outputs=False).values())
+
+    return run
+
+
 ENGINES: Final = {
-    "atcpy": Engine("atcpy", _convert, _open_atcpy),
-    "onnxruntime": Engine("onnxruntime", lambda model, folder: model, _open_onnxruntime),
+    "atcpy": Engine(("atcpy",), _convert, _open_atcpy),
+    "onnxruntime": Engine(("onnxruntime",), lambda model, folder: model, _open_onnxruntime),
+    "openvino": Engine(("openvino", "atcpy.bench.sides"), lambda model, folder: model, _open_openvino),
 }

@@ -1,19 +1,21 @@
-"""Times two engines on the same models alternately, each in a process that is stopped while the other is measured.
+"""Times engines on the same models in turns, each in a process that is stopped while another one is measured.
 
-python benchmarks/side_by_side.py models/generated/resnet50.onnx --threads 1,2
+python benchmarks/side_by_side.py models/generated/resnet50.onnx --threads 1,2 --json figures.json
 """
 
 from __future__ import annotations
 
 import json
 import os
+import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import numpy as np
 import typer
@@ -27,7 +29,7 @@ AWAKE_SHARE: Final = 0.01  # more CPU time than this while stopped is reported
 
 @dataclass(frozen=True)
 class Timing:
-    """One engine's side of a comparison."""
+    """One engine's times on a model."""
 
     engine: str
     min_ms: float
@@ -40,25 +42,33 @@ class Timing:
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """Both engines on one model with one number of threads; a ratio above 1 means that ours is faster."""
+class Peer:
+    """An engine that ours is compared with; a ratio above 1 means that ours is faster."""
 
-    model: str
-    threads: int
-    ours: Timing
-    base: Timing
+    timing: Timing
     ratio_of_medians: float  # median over the rounds of the ratio within a round, whose runs are adjacent in time
     ratio_of_minima: float
     relative_error: float
 
 
-def compare(model: Path, names: tuple[str, str], threads: int, *, rounds: int, seconds: float) -> Comparison:
-    """Times the engines `names` (ours, base) on `model`, A B A B …, and compares their results."""
+@dataclass(frozen=True)
+class Comparison:
+    """All engines on one model with one number of threads."""
+
+    model: str
+    threads: int
+    ours: Timing
+    peers: tuple[Peer, ...]
+
+
+def compare(model: Path, ours: str, peers: Sequence[str], threads: int, *, rounds: int, seconds: float) -> Comparison:
+    """Times the engines on `model`, A B C A B C …, and compares the results of `ours` with those of each peer."""
     cpus = sorted(os.sched_getaffinity(0))[:threads]
     feeds = feeds_for(model)
+    names = (ours, *peers)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        folders = [folder / side for side in ("ours", "base")]
+        folders = [folder / str(number) for number in range(len(names))]
         for path in folders:
             path.mkdir()
         contestants = [stack.enter_context(Contestant(name, model, cpus)) for name in names]
@@ -66,21 +76,27 @@ def compare(model: Path, names: tuple[str, str], threads: int, *, rounds: int, s
         for contestant in contestants:
             contestant.time_runs(seconds)  # warms up
         by_round = [[contestant.time_runs(seconds) for contestant in contestants] for _ in range(rounds)]
-        ours, base = (
+        runs = list(zip(*by_round, strict=True))
+        timings = [
             _timing(name, load, side, contestant.stopped_cpu_share())
-            for name, load, side, contestant in zip(
-                names, loaded, zip(*by_round, strict=True), contestants, strict=True
-            )
-        )
+            for name, load, side, contestant in zip(names, loaded, runs, contestants, strict=True)
+        ]
         outputs = [load_arrays(path / "outputs.npz") for path in folders]
     return Comparison(
         model=model.stem,
         threads=threads,
-        ours=ours,
-        base=base,
-        ratio_of_medians=median(median(b.times_s) / median(a.times_s) for a, b in by_round),
-        ratio_of_minima=base.min_ms / ours.min_ms,
-        relative_error=relative_error(*outputs),
+        ours=timings[0],
+        peers=tuple(
+            Peer(
+                timing=timing,
+                ratio_of_medians=median(
+                    median(b.times_s) / median(a.times_s) for a, b in zip(runs[0], theirs, strict=True)
+                ),
+                ratio_of_minima=timing.min_ms / timings[0].min_ms,
+                relative_error=relative_error(outputs[0], expected),
+            )
+            for timing, theirs, expected in zip(timings[1:], runs[1:], outputs[1:], strict=True)
+        ),
     )
 
 
@@ -99,8 +115,8 @@ def _timing(engine: str, loaded: Loaded, all_runs: tuple[TimedRuns, ...], stoppe
 
 
 def render(comparison: Comparison) -> Iterator[str]:
-    """Yields one line per engine, and the ratio."""
-    for timing in (comparison.base, comparison.ours):
+    """Yields one line per engine, and one per ratio."""
+    for timing in (*(peer.timing for peer in comparison.peers), comparison.ours):
         remark = ""
         if timing.stopped_cpu_share > AWAKE_SHARE:
             remark = f"   used {timing.stopped_cpu_share:.0%} CPU while stopped"
@@ -110,10 +126,11 @@ def render(comparison: Comparison) -> Iterator[str]:
             f"{comparison.model:<18}{comparison.threads:>3}  {timing.engine:<12}{timing.min_ms:>10.3f}"
             f"{timing.median_ms:>10.3f}{timing.first_result_ms:>10.1f}{timing.prepare_ms:>10.1f}{remark}"
         )
-    yield (
-        f"{'':<23}{'ratio':<12}{comparison.ratio_of_minima:>9.2f}x{comparison.ratio_of_medians:>9.2f}x"
-        f"     max error {comparison.relative_error:.1e} of the output's scale"
-    )
+    for peer in comparison.peers:
+        yield (
+            f"{f'ratio to {peer.timing.engine}':>33}  {peer.ratio_of_minima:>9.2f}x{peer.ratio_of_medians:>9.2f}x"
+            f"     max error {peer.relative_error:.1e} of the output's scale"
+        )
 
 
 def main(
@@ -122,12 +139,15 @@ def main(
     rounds: Annotated[int, typer.Option(min=1, help="how often each engine is measured")] = 10,
     seconds: Annotated[float, typer.Option(help="duration of a measurement")] = 0.5,
     ours: Annotated[str, typer.Option(help=f"engine to judge: {', '.join(ENGINES)}")] = "atcpy",
-    base: Annotated[str, typer.Option(help="engine to judge it by")] = "onnxruntime",
+    base: Annotated[
+        str | None, typer.Option(help="engines to judge it by, by commas; all others that are installed")
+    ] = None,
     tolerance: Annotated[float, typer.Option(help="largest error, relative to an output's scale")] = 1e-4,
     json_file: Annotated[Path | None, typer.Option("--json", help="write the figures to this file")] = None,
 ) -> None:
-    """Times two engines side by side on each model; exit status 5 if their results differ."""
-    for name in (ours, base):
+    """Times engines side by side on each model; exit status 5 if their results differ."""
+    peers = _installed_peers(ours) if base is None else base.split(",")
+    for name in (ours, *peers):
         if name not in ENGINES:
             raise typer.BadParameter(f"unknown engine {name}; there are {', '.join(ENGINES)}")
     counts = _parse_threads(threads)
@@ -136,19 +156,47 @@ def main(
     for model in models:
         for count in counts:
             try:
-                comparison = compare(model, (ours, base), count, rounds=rounds, seconds=seconds)
+                comparison = compare(model, ours, peers, count, rounds=rounds, seconds=seconds)
             except ContestantError as error:
                 raise SystemExit(f"{model}: {error}") from error
             comparisons.append(comparison)
             print("\n".join(render(comparison)), flush=True)
     if len(comparisons) > 1:
-        mean = np.exp(np.mean(np.log([comparison.ratio_of_medians for comparison in comparisons])))
-        print(f"geometric mean of the ratios of medians: {mean:.2f}x")
+        for number, peer in enumerate(peers):
+            ratios = [comparison.peers[number].ratio_of_medians for comparison in comparisons]
+            print(f"geometric mean of the ratios of medians to {peer}: {np.exp(np.mean(np.log(ratios))):.2f}x")
     if json_file:
-        json_file.write_text(json.dumps([asdict(comparison) for comparison in comparisons], indent=1) + "\n")
-    if any(comparison.relative_error > tolerance for comparison in comparisons):
+        json_file.parent.mkdir(parents=True, exist_ok=True)
+        json_file.write_text(json.dumps(_record((ours, *peers), comparisons), indent=1) + "\n", encoding="utf-8")
+    if any(peer.relative_error > tolerance for comparison in comparisons for peer in comparison.peers):
         print(f"results differ by more than {tolerance:g}")
         raise SystemExit(EXIT_VERIFY_FAILED)
+
+
+def _installed_peers(ours: str) -> list[str]:
+    return [name for name, engine in ENGINES.items() if name != ours and engine.is_installed]
+
+
+def _record(names: Sequence[str], comparisons: Sequence[Comparison]) -> dict[str, Any]:
+    """All figures, and what they were measured with."""
+    from atcpy.cli.bench import machine
+
+    return {
+        "machine": machine(),
+        "commit": _commit(),
+        "date": datetime.now(UTC).date().isoformat(),
+        "versions": {name: ENGINES[name].version for name in names},
+        "comparisons": [asdict(comparison) for comparison in comparisons],
+    }
+
+
+def _commit() -> str | None:
+    """The commit of this clone, marked if files were changed since; None outside a clone."""
+    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty", "--exclude=*"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return None
 
 
 def _parse_threads(text: str) -> list[int]:

@@ -76,9 +76,9 @@ def onnxruntime_side(onnxruntime: Any, model: Path, threads: int, feeds: Feeds, 
     return Side("ort", onnxruntime.__version__, seconds, own, _guarded(run, "ONNX Runtime", model))
 
 
-def openvino_side(model: Path, threads: int, feeds: Feeds) -> Side:
-    """A model in OpenVINO with one request at a time in all threads, in float32 where the CPU would take bfloat16.
-    Inputs are not copied and outputs are, as in ONNX Runtime.
+def open_openvino(model: Path, threads: int) -> Any:
+    """Compile a model in OpenVINO for one request at a time in all threads, in float32 where the CPU would take
+    bfloat16.
     """
     import openvino
 
@@ -88,10 +88,17 @@ def openvino_side(model: Path, threads: int, feeds: Feeds) -> Side:
         "PERFORMANCE_HINT": "LATENCY",
         "INFERENCE_PRECISION_HINT": "f32",
     }
+    core = openvino.Core()
+    return core.compile_model(core.read_model(str(model)), "CPU", settings)
+
+
+def openvino_side(model: Path, threads: int, feeds: Feeds) -> Side:
+    """A model in OpenVINO. Inputs are not copied and outputs are, as in ONNX Runtime."""
+    import openvino
+
     started = time.perf_counter()
     try:
-        core = openvino.Core()
-        compiled = core.compile_model(core.read_model(str(model)), "CPU", settings)
+        compiled = open_openvino(model, threads)
         request = compiled.create_infer_request()
     except Exception as error:
         raise _cannot_run("OpenVINO", model, error) from error

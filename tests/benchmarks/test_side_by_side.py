@@ -16,7 +16,7 @@ import side_by_side
 import typer
 from contestant import Contestant, ContestantError, Loaded, TimedRuns, _Worker
 from engines import Engine
-from side_by_side import Comparison, Timing
+from side_by_side import Comparison, Peer, Timing
 
 DIGITS = Path(__file__).parents[2] / "models" / "digits" / "digits.onnx"
 
@@ -60,11 +60,65 @@ def test_an_engine_agrees_with_itself(tmp_path: Path) -> None:
     side_by_side.main(
         [DIGITS], rounds=2, seconds=0.01, threads="1", ours="onnxruntime", base="onnxruntime", json_file=report
     )
-    (figures,) = json.loads(report.read_text())
-    assert (figures["model"], figures["threads"], figures["relative_error"]) == ("digits", 1, 0.0)
+    record = json.loads(report.read_text())
+    assert record["versions"].keys() == {"onnxruntime"}
+    assert record["machine"].keys() == {"cpu", "isa", "cores"}
+    (figures,) = record["comparisons"]
+    (peer,) = figures["peers"]
+    assert (figures["model"], figures["threads"], peer["relative_error"]) == ("digits", 1, 0.0)
     assert figures["ours"]["runs"] >= 2
     assert 0 < figures["ours"]["min_ms"] <= figures["ours"]["median_ms"]
     assert figures["ours"]["first_result_ms"] > 0
+
+
+def test_each_peer_has_its_own_ratio_and_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    milliseconds = {"a": 2.0, "b": 3.0, "c": 1.0}
+
+    class Fixed:
+        """A contestant of known times, whose one output is its time."""
+
+        def __init__(self, engine: str, model: Path, cpus: list[int]) -> None:
+            self._ms = milliseconds[engine]
+
+        def __enter__(self) -> Fixed:
+            return self
+
+        def __exit__(self, *_: object) -> None: ...
+
+        def load(self, fed: feeds.Feeds, folder: Path) -> Loaded:
+            feeds.save_arrays(folder / "outputs.npz", [np.array([self._ms])])
+            return Loaded(0.0, 0.0)
+
+        def time_runs(self, seconds: float) -> TimedRuns:
+            return TimedRuns([self._ms * 1e-3], 1.0)
+
+        def stopped_cpu_share(self) -> float:
+            return 0.0
+
+    monkeypatch.setattr(side_by_side, "Contestant", Fixed)
+    comparison = side_by_side.compare(DIGITS, "a", ["b", "c"], 1, rounds=2, seconds=0.0)
+    assert comparison.ours.min_ms == 2.0
+    assert [peer.timing.engine for peer in comparison.peers] == ["b", "c"]
+    assert [peer.ratio_of_minima for peer in comparison.peers] == [1.5, 0.5]
+    assert [peer.ratio_of_medians for peer in comparison.peers] == pytest.approx([1.5, 0.5])
+    assert [peer.relative_error for peer in comparison.peers] == pytest.approx([1 / 3, 1.0])
+
+
+def test_peers_are_the_other_engines_that_are_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engines, "find_spec", lambda name: None if name == "openvino" else object())
+    assert side_by_side._installed_peers("atcpy") == ["onnxruntime"]
+    assert side_by_side._installed_peers("onnxruntime") == ["atcpy"]
+
+
+def test_openvino_returns_the_outputs_in_order(tmp_path: Path) -> None:
+    pytest.importorskip("openvino")
+    text = (
+        '<ir_version: 10, opset_import: ["" : 21]> g (float[2] x) => (float[2] y, float[2] z) { z = Abs(x) y = Neg(x) }'
+    )
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "m.onnx")
+    run = engines.ENGINES["openvino"].open(tmp_path / "m.onnx", 1)
+    y, z = run({"x": np.array([-1, 2], np.float32)})
+    assert (y.tolist(), z.tolist()) == ([1, -2], [1, 2])
 
 
 def test_a_process_is_stopped_while_it_is_not_measured(tmp_path: Path) -> None:
@@ -103,7 +157,7 @@ def test_converted_file_is_what_gets_opened(tmp_path: Path, monkeypatch: pytest.
         opened.append((path, threads))
         return lambda feeds_of_run: list(feeds_of_run.values())
 
-    engine = Engine("json", lambda model, folder: folder / "converted.om", open_and_note)
+    engine = Engine(("json",), lambda model, folder: folder / "converted.om", open_and_note)
     monkeypatch.setitem(engines.ENGINES, "noted", engine)
     loaded = _Worker("noted", DIGITS, 2).load({"x": np.arange(3)}, tmp_path)
     assert opened == [(tmp_path / "converted.om", 2)]
@@ -125,7 +179,7 @@ def test_minimum_and_median_are_over_all_runs() -> None:
 )
 def test_a_disturbed_measurement_is_marked(changes: dict[str, float], remark: str) -> None:
     quiet, disturbed = timing("onnxruntime"), timing("atcpy", **changes)
-    comparison = Comparison("m", 1, disturbed, quiet, 1.0, 1.0, 0.0)
+    comparison = Comparison("m", 1, disturbed, (Peer(quiet, 1.0, 1.0, 0.0),))
     lines = list(side_by_side.render(comparison))
     assert remark in lines[1]
     assert "CPU" not in lines[0]
@@ -138,7 +192,8 @@ def test_impossible_numbers_of_threads_are_refused(text: str) -> None:
 
 
 def test_different_results_end_with_their_own_status(monkeypatch: pytest.MonkeyPatch) -> None:
-    comparison = Comparison("m", 1, timing("atcpy"), timing("onnxruntime"), 1.0, 1.0, relative_error=0.01)
+    peers = (Peer(timing("onnxruntime"), 1.0, 1.0, 0.0), Peer(timing("openvino"), 1.0, 1.0, relative_error=0.01))
+    comparison = Comparison("m", 1, timing("atcpy"), peers)
     monkeypatch.setattr(side_by_side, "compare", lambda *_, **__: comparison)
     with pytest.raises(SystemExit) as status:
         side_by_side.main([DIGITS])
