@@ -25,6 +25,7 @@ from feeds import feeds_for, load_arrays, relative_error
 
 EXIT_VERIFY_FAILED: Final = 5
 AWAKE_SHARE: Final = 0.01  # more CPU time than this while stopped is reported
+BUSY_SHARE: Final = 0.9  # less of each thread's core than this while measured, too
 
 
 @dataclass(frozen=True)
@@ -120,7 +121,7 @@ def render(comparison: Comparison) -> Iterator[str]:
         remark = ""
         if timing.stopped_cpu_share > AWAKE_SHARE:
             remark = f"   used {timing.stopped_cpu_share:.0%} CPU while stopped"
-        elif timing.cpu_share < 0.9:
+        elif timing.cpu_share < BUSY_SHARE * comparison.threads:
             remark = f"   only {timing.cpu_share:.0%} CPU: something else ran"
         yield (
             f"{comparison.model:<18}{comparison.threads:>3}  {timing.engine:<12}{timing.min_ms:>10.3f}"

@@ -174,12 +174,16 @@ def test_minimum_and_median_are_over_all_runs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "remark"),
-    [({"stopped_cpu_share": 0.5}, "used 50% CPU while stopped"), ({"cpu_share": 0.4}, "only 40% CPU")],
+    ("threads", "changes", "remark"),
+    [
+        (1, {"stopped_cpu_share": 0.5}, "used 50% CPU while stopped"),
+        (1, {"cpu_share": 0.4}, "only 40% CPU"),
+        (2, {"cpu_share": 1.1}, "only 110% CPU"),
+    ],
 )
-def test_a_disturbed_measurement_is_marked(changes: dict[str, float], remark: str) -> None:
-    quiet, disturbed = timing("onnxruntime"), timing("atcpy", **changes)
-    comparison = Comparison("m", 1, disturbed, (Peer(quiet, 1.0, 1.0, 0.0),))
+def test_a_disturbed_measurement_is_marked(threads: int, changes: dict[str, float], remark: str) -> None:
+    quiet, disturbed = timing("onnxruntime", cpu_share=threads), timing("atcpy", **changes)
+    comparison = Comparison("m", threads, disturbed, (Peer(quiet, 1.0, 1.0, 0.0),))
     lines = list(side_by_side.render(comparison))
     assert remark in lines[1]
     assert "CPU" not in lines[0]
