@@ -135,8 +135,8 @@ ORIGINS = {
     r"packaging/lock\.txt": ("packaging/lock.txt", "make lock"),
 }
 SOURCES = {
-    "", ".build", ".c", ".cff", ".css", ".golden", ".h", ".html", ".inc", ".ini", ".js", ".md", ".options", ".py",
-    ".pyi", ".toml", ".typed", ".yaml", ".yml",
+    "", ".build", ".c", ".cff", ".css", ".golden", ".h", ".html", ".inc", ".ini", ".ipynb", ".js", ".md", ".options",
+    ".py", ".pyi", ".toml", ".typed", ".yaml", ".yml",
 }  # fmt: skip
 
 
