@@ -8,7 +8,8 @@ A setting is taken from the first of these that has it:
     $XDG_CONFIG_HOME/atcpy/atcpy.toml of the user
     the default
 
-A file has options of all commands at its top, and those of one command in a table of its name.
+A file has options of all commands at its top, and those of one command in a table of its name. [verify.tolerance] alone
+has what is no option (`tolerances.py`).
 """
 
 from __future__ import annotations
@@ -125,7 +126,7 @@ def _named_file(arguments: Sequence[str]) -> str | None:
 def _require_own(path: Path) -> None:
     """Raise UsageError (E20003) for a file of another user, who could choose what commands do."""
     if path.stat().st_uid not in (0, os.getuid()):
-        raise _refuse(path, "it belongs to another user", f"if it is right: --config {path}")
+        raise refuse(path, "it belongs to another user", f"if it is right: --config {path}")
 
 
 def _nearest_file(folder: Path) -> Path | None:
@@ -148,24 +149,33 @@ def _table_of_project(path: Path) -> object:
 def _of_file(path: Path, known: Mapping[str, Mapping[str, Any]]) -> Iterator[Setting]:
     table = _table_of_project(path) if path.name == "pyproject.toml" else _parse(path, _read(path))
     if not isinstance(table, dict):
-        raise _refuse(path, "tool.atcpy is no table", "")
+        raise refuse(path, "tool.atcpy is no table", "")
     of_all = {option for options in known.values() for option in options}
     commands = [name for name, value in table.items() if isinstance(value, dict) and name in known]
     for name in commands:  # before what the file says of all commands, which is weaker
         for key, value in table[name].items():
+            if (name, key) == ("verify", "tolerance"):
+                yield from _tolerances(path, value)
+                continue
             yield Setting(name, _known(path, key, known[name], f"[{name}] "), value, str(path))
     for key, value in table.items():
         if key not in commands:
             yield Setting("", _known(path, key, of_all, ""), value, str(path))
 
 
+def _tolerances(path: Path, table: object) -> Iterator[Setting]:
+    from atcpy.cli.tolerances import read_tolerances
+
+    return read_tolerances(str(path), table)
+
+
 def _known(path: Path, key: str, options: Iterable[str], table: str) -> str:
     option = key.replace("-", "_")
     names = [name for name in options if name not in _REFUSED]
     if option in _REFUSED:
-        raise _refuse(path, f"{table}{key} is for the command line only", f"--{key}")
+        raise refuse(path, f"{table}{key} is for the command line only", f"--{key}")
     if option not in names:
-        raise _refuse(path, f"{table}{key}: there is no such option", did_you_mean(option, names))
+        raise refuse(path, f"{table}{key}: there is no such option", did_you_mean(option, names))
     return option
 
 
@@ -175,7 +185,7 @@ def _fitted(setting: Setting, parameter: Any) -> Any:
     if parameter.is_flag or parameter.secondary_opts:
         if isinstance(value, bool):
             return value
-        raise _refuse(setting.source, f"{setting.option}: {value!r} is not true or false", "")
+        raise refuse(setting.source, f"{setting.option}: {value!r} is not true or false", "")
     if parameter.multiple or parameter.nargs != 1:
         items = value if isinstance(value, list) else [value]
     elif isinstance(value, list):
@@ -188,7 +198,7 @@ def _fitted(setting: Setting, parameter: Any) -> Any:
 def _text(setting: Setting, value: object) -> str:
     if isinstance(value, str | int | float) and not isinstance(value, bool):
         return str(value)
-    raise _refuse(setting.source, f"{setting.option}: {value!r} is not a text or a number", "")
+    raise refuse(setting.source, f"{setting.option}: {value!r} is not a text or a number", "")
 
 
 def _read(path: Path) -> bytes:
@@ -204,8 +214,9 @@ def _parse(path: Path, content: bytes) -> dict[str, Any]:
     try:
         return tomllib.loads(content.decode("utf-8"))
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
-        raise _refuse(path, f"it is no TOML: {error}", "") from error
+        raise refuse(path, f"it is no TOML: {error}", "") from error
 
 
-def _refuse(path: str | Path, what: str, hint: str) -> UsageError:
+def refuse(path: str | Path, what: str, hint: str) -> UsageError:
+    """The error for what a file has that no setting can be."""
     return UsageError("E20003", f"{path}: {what}", where=Where(file=str(path)), hint=hint)

@@ -144,6 +144,8 @@ def _default(option: str) -> object:
 
 
 def _shown(value: object) -> str:
+    if isinstance(value, dict):
+        value = [f"{key}={each}" for key, each in value.items()]
     return "none" if value is None else ",".join(map(str, value)) if isinstance(value, list) else str(value)
 
 

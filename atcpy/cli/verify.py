@@ -70,14 +70,17 @@ def verify(
 
     atcpy verify m.om --layers · atcpy verify m.om --against m.onnx --locate
     """
+    from atcpy.cli.config import settings_in_effect
+    from atcpy.cli.tolerances import bounds_by_type
     from atcpy.verify.compare import Tolerance
     from atcpy.verify.inputs import Fill
 
+    tolerance = Tolerance(atol, rtol, cosine, by_type=bounds_by_type(settings_in_effect()))
     custom = custom_ops.load(options["custom_ops"])
     report = compare_with_model(
         run, Path(package), None if against is None else Path(against), input_data, oracle, custom,
         fill=Fill("random", random), shapes=_shapes(package, shape or [], require_signature),
-        tolerance=Tolerance(atol, rtol, cosine), require_signature=require_signature, layers=layers, locate=locate,
+        tolerance=tolerance, require_signature=require_signature, layers=layers, locate=locate,
         suggest=None if suggest is None else Path(suggest), aipp=_aipp(package, aipp or [], require_signature),
     )  # fmt: skip
     if not report.same_source:

@@ -7,7 +7,7 @@ how near to zero some element happens to be.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -18,6 +18,7 @@ from atcpy.errors import VerifyFailed, Where
 from atcpy.ir import DType
 
 Array = NDArray[Any]
+Bounds = tuple[float, float]  # the absolute and the relative error that are allowed
 
 # The share of the output's scale by element type; other types must be equal.
 SCALE_SHARE = {
@@ -35,8 +36,9 @@ STEP = {DType.INT8: 1.0, DType.UINT8: 1.0}
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """The tolerances that the user names; None is the default by element type, plus `step`, that of a quantised
-    output. A `precision` is the type of values that an output was computed from, if it is another than its own.
+    """The tolerances that the user names, of all values or `by_type`; else it is the default by element type, plus
+    `step`, that of a quantised output. A `precision` is the type of values that an output was computed from, if it is
+    another than its own.
     """
 
     atol: float | None = None
@@ -44,6 +46,11 @@ class Tolerance:
     cosine: float | None = None
     step: float = 0.0
     precision: DType | None = None
+    by_type: Mapping[DType, Bounds] = field(default_factory=dict)
+
+    def is_of_user(self, dtype: DType) -> bool:
+        """Whether the user names a tolerance for values of a type."""
+        return (self.atol, self.rtol, self.cosine) != (None, None, None) or dtype in self.by_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,10 +190,12 @@ def _compare_numbers(name: str, dtype: DType, actual: Array, expected: Array, to
     )
 
 
-def bounds(dtype: DType, scale: float, tolerance: Tolerance) -> tuple[float, float]:
+def bounds(dtype: DType, scale: float, tolerance: Tolerance) -> Bounds:
     """The absolute and the relative error that are allowed in values of a type, the largest of which is `scale`."""
     if tolerance.atol is not None or tolerance.rtol is not None:
         return tolerance.atol or 0.0, tolerance.rtol or 0.0
+    if dtype in tolerance.by_type:
+        return tolerance.by_type[dtype]
     return STEP.get(dtype, SCALE_SHARE.get(dtype, 0.0) * scale) + STEPS * tolerance.step, 0.0
 
 

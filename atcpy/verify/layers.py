@@ -289,7 +289,7 @@ class LayerComparison:
         """Whether the package is as near to float64 as the oracle, both on the oracle's inputs."""
         deviation = isolated.deviations[name]
         if (
-            self.tolerance != Tolerance()
+            self.tolerance.is_of_user(self.precision.get(name, DType.FLOAT32))
             or isolated.dtypes[name] != DType.FLOAT32.long
             or not np.isfinite(deviation.max_abs)
         ):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
 
 from atcpy.threads import default_threads
+from tests.sources import REPO
 
 from .conftest import Invoke
 
@@ -98,6 +100,16 @@ def test_the_environment_has_the_threads_of_sessions(
         ("quiet = 1", "quiet: 1 is not true or false"),
         ("soc = true", "soc: True is not a text or a number"),
         ("soc = {a = 1}", "soc: {'a': 1} is not a text or a number"),
+        ("[verify]\ntolerance = 1", "[verify] tolerance is no table"),
+        ("[verify.tolerance]\nfloat17 = {atol = 1}", "[verify.tolerance] float17: there is no such type or bound"),
+        ("[verify.tolerance]\ncosine = 1", "[verify.tolerance] cosine: there is no such type or bound"),
+        ("[verify.tolerance]\nfloat16 = 1e-3", "[verify.tolerance] float16: 0.001 is no table of bounds"),
+        ("[verify.tolerance]\nfloat16 = {}", "[verify.tolerance] float16: {} is no table of bounds"),
+        ("[verify.tolerance]\nfloat16 = {atoll = 1}", "[verify.tolerance] float16: there is no bound atoll"),
+        ("[verify.tolerance]\nfloat16 = {atol = -1}", "[verify.tolerance] float16.atol: -1 is not a number from 0 on"),
+        ("[verify.tolerance]\natol = inf", "[verify.tolerance] atol: inf is not a number from 0 on"),
+        ("[verify.tolerance]\nrtol = true", "[verify.tolerance] rtol: True is not a number from 0 on"),
+        ("[convert.tolerance]\natol = 1", "[convert] tolerance: there is no such option"),
         ("soc = ", "it is no TOML"),
         ("x = " + "[" * 100_000, "it is no TOML"),
     ],
@@ -118,6 +130,47 @@ def test_what_is_wrong_in_a_file_is_an_error(
 def test_an_unknown_key_names_the_nearest(invoke: Invoke, model: Path, folder: Path) -> None:
     write(folder / "atcpy.toml", "memory_limt = '1G'")
     assert 'did you mean "memory_limit"' in invoke("check", model).err
+
+
+def test_a_table_has_the_tolerances_of_verify(invoke: Invoke, model: Path, package: Path, folder: Path) -> None:
+    def bounds(*options: object) -> tuple[float, float]:
+        output = invoke("verify", package, "--against", model, "--json", *options).envelope["result"]["outputs"][0]
+        return output["atol"], output["rtol"]
+
+    default = bounds()
+    assert 0 < default[0] != 0.25
+    home = write(folder.parents[1] / "home" / "atcpy" / "atcpy.toml", "[verify.tolerance]\nfloat32 = {atol = 0.25}")
+    assert bounds() == (0.25, 0.0)
+    assert bounds("--rtol", 0.5) == (0.0, 0.5)  # the command line wins
+    path = write(folder / "atcpy.toml", "[verify.tolerance]\nfloat16 = {atol = 2}\nfloat64 = {atol = 3}")
+    assert bounds() == (0.25, 0.0)
+    path.write_text("[verify.tolerance]\nrtol = 0.125\nfloat16 = {atol = 2}")
+    assert bounds() == (0.0, 0.125)  # of all types, in a stronger file
+    path.write_text("[verify.tolerance]\nrtol = 0.125\nfloat32 = {atol = 1e-3, rtol = 1e-2}")
+    assert bounds() == (1e-3, 1e-2)
+    home.unlink()
+    path.unlink()
+    assert bounds() == default
+
+
+def test_a_tolerance_of_a_file_decides(invoke: Invoke, model: Path, folder: Path) -> None:
+    assert invoke("convert", model, "-o", "half", "--precision_mode_v2=fp16", "-q").code == 0
+    verify = ("verify", "half.om", "--against", model)
+    assert invoke(*verify).code == 0
+    write(folder / "atcpy.toml", "[verify.tolerance]\nfloat16 = {atol = 0}")  # its float32 output was computed so
+    assert invoke(*verify).code == 5
+    write(folder / "atcpy.toml", "[verify.tolerance]\nfloat32 = {atol = 0}")
+    assert invoke(*verify).code == 0
+
+
+def test_the_example_of_the_page_is_a_file_of_settings(invoke: Invoke, model: Path, folder: Path) -> None:
+    page = (REPO / "docs" / "cli.md").read_text(encoding="utf-8")
+    [example] = re.findall(r"^```toml\n(.*?)^```$", page, re.M | re.S)
+    write(folder / "atcpy.toml", example)
+    assert invoke("check", model).code == 0
+    shown = invoke("doctor", "--config").out
+    for option in ("soc", "threads", "[convert] skip_pass", "[run] check_finite", "[verify] tolerance.float16"):
+        assert re.search(rf"^{re.escape(option)} +.* {folder}/atcpy.toml$", shown, re.M), option
 
 
 def test_a_file_that_is_named_exists(invoke: Invoke, model: Path) -> None:
@@ -146,7 +199,9 @@ def test_a_file_of_another_user_is_not_read(
 
 def test_doctor_shows_where_each_setting_is_from(invoke: Invoke, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(
-        folder / "atcpy.toml", 'soc = "Ascend310"\ntimeout = 9\n[convert]\nskip_pass = ["A", "B"]\nsoc = "Ascend310"'
+        folder / "atcpy.toml",
+        'soc = "Ascend310"\ntimeout = 9\n[convert]\nskip_pass = ["A", "B"]\nsoc = "Ascend310"\n'
+        "[verify.tolerance]\nfloat16 = {atol = 2e-3, rtol = 0}",
     )
     monkeypatch.setenv("ATCPY_SOC", "Ascend310P3")
     rows = {tuple(line.split()) for line in invoke("doctor", "--config").out.splitlines()}
@@ -156,6 +211,7 @@ def test_doctor_shows_where_each_setting_is_from(invoke: Invoke, folder: Path, m
         ("soc", "Ascend310", str(path), "(overridden)"),
         ("[convert]", "soc", "Ascend310", str(path), "(overridden)"),
         ("[convert]", "skip_pass", "A,B", str(path)),
+        ("[verify]", "tolerance.float16", "atol=0.002,rtol=0", str(path)),
         ("timeout", "9", str(path)),
         ("threads", str(default_threads()), "default"),
         ("memory_limit", "none", "default"),

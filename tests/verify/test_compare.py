@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -84,6 +86,21 @@ def test_a_users_tolerance_replaces_the_default() -> None:
     assert compare("y", actual, expected, Tolerance(rtol=0.06)).passed
     assert not compare("y", actual, expected, Tolerance(rtol=0.04)).passed
     assert not compare("y", array(1, -1), array(1, 1), Tolerance(atol=3, cosine=0.9)).passed
+
+
+def test_a_users_tolerance_by_type_is_for_values_of_that_type() -> None:
+    tolerance = Tolerance(by_type={DType.FLOAT16: (0.5, 0.0), DType.FLOAT32: (0.0, 0.25)})
+    expected = np.array([1.0, 100.0])
+    off = np.array([1.4, 100.0])
+    assert compare("y", off.astype(np.float16), expected.astype(np.float16), tolerance).passed
+    report = compare("y", off.astype(np.float32), expected.astype(np.float32), tolerance)
+    assert (report.passed, report.atol, report.rtol) == (False, 0.0, 0.25)
+    assert not compare("y", off, expected, tolerance).passed  # float64 has its default
+    # What was computed in float16 is judged as float16, and a tolerance of all types comes first.
+    lowered = replace(tolerance, precision=DType.FLOAT16)
+    assert compare("y", off.astype(np.float32), expected.astype(np.float32), lowered).passed
+    strict = replace(tolerance, atol=0.1)
+    assert not compare("y", off.astype(np.float16), expected.astype(np.float16), strict).passed
 
 
 def test_error_statistics() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 import atcpy
 from atcpy.errors import UsageError
-from atcpy.ir import Source
+from atcpy.ir import DType, Source
 from atcpy.verify.compare import Tolerance
 from atcpy.verify.inputs import Fill
 from atcpy.verify.oracle import Oracle
@@ -55,6 +55,9 @@ FEEDS = {"x": np.array([[1, 0, 0], [0, 1, 0]], np.float32)}
         (Tolerance(atol=0.2), True),
         (Tolerance(rtol=0.2), True),
         (Tolerance(atol=0.2, cosine=0.99), True),
+        (Tolerance(by_type={DType.FLOAT32: (0.05, 0.0)}), False),
+        (Tolerance(by_type={DType.FLOAT32: (0.2, 0.0)}), True),
+        (Tolerance(by_type={DType.FLOAT16: (0.05, 0.0)}), True),
     ],
     ids=str,
 )
@@ -68,7 +71,21 @@ def test_the_float64_arbiter_is_used_only_without_an_explicit_tolerance(
     judge = Oracle("off", lambda *_: [off], lambda *_: [off], lambda _: {"y": exact})
     report = verify(package, feeds=FEEDS, tolerance=tolerance, find=lambda *_: judge)
     assert report.passed is passed
-    assert report.outputs[0].arbitrated is (tolerance == Tolerance())
+    assert report.outputs[0].arbitrated is not tolerance.is_of_user(DType.FLOAT32)
+
+
+@pytest.mark.parametrize("dtype", [DType.FLOAT16, DType.FLOAT32])
+def test_a_tolerance_of_float16_is_explicit_for_a_float32_output_that_was_lowered(
+    package: Path, tmp_path: Path, dtype: DType
+) -> None:
+    atcpy.convert(tmp_path / "m.onnx", tmp_path / "half.om", precision_mode_v2="fp16")
+    exact = np.array([[1, 2], [3, 4]], np.float64)
+    off = (exact + np.array([[0.1, -0.1], [0, 0]])).astype(np.float32)
+    judge = Oracle("off", lambda *_: [off], lambda *_: [off], lambda _: {"y": exact})
+    tolerance = Tolerance(by_type={dtype: (0.05, 0.0)})
+    report = verify(tmp_path / "half.om", tmp_path / "m.onnx", feeds=FEEDS, tolerance=tolerance, find=lambda *_: judge)
+    assert report.outputs[0].dtype == "float32"
+    assert report.outputs[0].arbitrated is report.passed is (dtype is DType.FLOAT32)
 
 
 def test_the_model_beside_the_package_is_used_only_if_its_digest_matches(package: Path, tmp_path: Path) -> None:
