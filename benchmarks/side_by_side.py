@@ -26,6 +26,7 @@ from feeds import feeds_for, load_arrays, relative_error
 EXIT_VERIFY_FAILED: Final = 5
 AWAKE_SHARE: Final = 0.01  # more CPU time than this while stopped is reported
 BUSY_SHARE: Final = 0.9  # less of each thread's core than this while measured, too
+MAX_ATTEMPTS: Final = 5  # rounds that are measured for each that is asked for
 
 
 @dataclass(frozen=True)
@@ -76,8 +77,7 @@ def compare(model: Path, ours: str, peers: Sequence[str], threads: int, *, round
         loaded = [contestant.load(feeds, path) for contestant, path in zip(contestants, folders, strict=True)]
         for contestant in contestants:
             contestant.time_runs(seconds)  # warms up
-        by_round = [[contestant.time_runs(seconds) for contestant in contestants] for _ in range(rounds)]
-        runs = list(zip(*by_round, strict=True))
+        runs = list(zip(*_quiet_rounds(contestants, threads, rounds, seconds), strict=True))
         timings = [
             _timing(name, load, side, contestant.stopped_cpu_share())
             for name, load, side, contestant in zip(names, loaded, runs, contestants, strict=True)
@@ -99,6 +99,19 @@ def compare(model: Path, ours: str, peers: Sequence[str], threads: int, *, round
             for timing, theirs, expected in zip(timings[1:], runs[1:], outputs[1:], strict=True)
         ),
     )
+
+
+def _quiet_rounds(contestants: Sequence[Contestant], threads: int, count: int, seconds: float) -> list[list[TimedRuns]]:
+    """Measures until there are `count` rounds in which each engine had all of its cores. Returns those, or all rounds
+    where there were never enough: an engine may sleep by itself.
+    """
+    rounds: list[list[TimedRuns]] = []
+    quiet: list[list[TimedRuns]] = []
+    while len(quiet) < count and len(rounds) < MAX_ATTEMPTS * count:
+        rounds.append([contestant.time_runs(seconds) for contestant in contestants])
+        if all(runs.cpu_share >= BUSY_SHARE * threads for runs in rounds[-1]):
+            quiet.append(rounds[-1])
+    return quiet if len(quiet) == count else rounds
 
 
 def _timing(engine: str, loaded: Loaded, all_runs: tuple[TimedRuns, ...], stopped_cpu_share: float) -> Timing:

@@ -104,6 +104,30 @@ def test_each_peer_has_its_own_ratio_and_error(monkeypatch: pytest.MonkeyPatch) 
     assert [peer.relative_error for peer in comparison.peers] == pytest.approx([1 / 3, 1.0])
 
 
+@pytest.mark.parametrize(
+    ("shares", "expected"),
+    [
+        ([2.0, 1.1, 1.9, 2.0], [1, 3]),  # the second was disturbed, the fourth not needed
+        ([1.0] * 10, list(range(1, 11))),
+        ([1.0] * 9 + [2.0], list(range(1, 11))),
+    ],
+    ids=["one disturbed", "all disturbed", "too few quiet"],
+)
+def test_rounds_in_which_something_else_ran_are_measured_again(shares: list[float], expected: list[int]) -> None:
+    class Disturbed:
+        """A contestant whose times are the numbers of the rounds."""
+
+        def __init__(self, shares: list[float]) -> None:
+            self._runs = iter([TimedRuns([number], share) for number, share in enumerate(shares, 1)])
+
+        def time_runs(self, seconds: float) -> TimedRuns:
+            return next(self._runs)
+
+    contestants = [Disturbed([2.0] * 10), Disturbed(shares)]
+    rounds = side_by_side._quiet_rounds(contestants, 2, 2, 0.0)
+    assert [[runs.times_s for runs in each] for each in rounds] == [[[number], [number]] for number in expected]
+
+
 def test_peers_are_the_other_engines_that_are_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engines, "find_spec", lambda name: None if name == "openvino" else object())
     assert side_by_side._installed_peers("atcpy") == ["onnxruntime"]
