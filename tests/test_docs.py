@@ -87,6 +87,7 @@ def test_a_block_that_names_a_file_quotes_it() -> None:
                 "locating-errors.md",
                 "ge-api.md",
                 "memory.md",
+                "performance.md",
                 "precision.md",
                 "profiling.md",
                 "python.md",

@@ -12,6 +12,8 @@ import pytest
 import ratio_plot
 import typer
 
+from tests.sources import REPO
+
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -160,3 +162,10 @@ def test_files_of_several_machines_commits_or_versions_are_refused(tmp_path: Pat
 def test_what_cannot_be_drawn_is_refused(tmp_path: Path, comparisons: list[dict[str, Any]]) -> None:
     with pytest.raises(typer.BadParameter, match="can be drawn"):
         ratio_plot.main([written(tmp_path / "a.json", comparisons=comparisons)], svg=tmp_path / "a.svg")
+
+
+def test_the_page_has_the_picture_and_the_table_of_the_stored_figures() -> None:
+    figures = ratio_plot.read_figures([REPO / "benchmarks" / "figures.json"])
+    page = (REPO / "docs" / "performance.md").read_text(encoding="utf-8")
+    assert "\n".join(ratio_plot.table(figures)) in page
+    assert (REPO / "docs" / "pictures" / "performance.svg").read_text(encoding="utf-8") == ratio_plot.draw(figures)
