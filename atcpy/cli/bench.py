@@ -17,7 +17,7 @@ from atcpy.cli.signers import RequireSignature
 from atcpy.cli.standard_streams import File
 from atcpy.errors import AtcWarning, UsageError, VerifyFailed, Where, raise_os_error
 from atcpy.files import open_file
-from atcpy.options import read_float, read_int
+from atcpy.options import read_float
 from atcpy.report.units import count_of
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def bench(
     """Time a package, in turns with other engines."""
     seconds = read_float("min_time", min_time, 0, 3600)
     limit = None if fail_over is None else read_float("fail_over", fail_over, 0.01, 1000)
-    counts = _thread_counts(run)
+    counts = run.thread_counts or [run.threads]
     custom_ops.load(options["custom_ops"])
     request = bench_request(
         Path(package), () if vs is None else vs.split(","), vs_model,
@@ -228,12 +228,6 @@ def _compare(saved: "SavedBench", record: dict[str, Any], warnings: dict[str, At
         what = f"{saved.path} is of {difference}"
         warnings[difference] = AtcWarning("W0090", what, Where(file=saved.path, option="compare"))
     return comparison_lines(comparison)
-
-
-def _thread_counts(run: Invocation) -> list[int]:
-    """`--threads 1,2` measures with each."""
-    text = run.common.get("threads")
-    return [read_int("threads", part, 1, 1024) for part in text.split(",")] if text else [run.threads]
 
 
 def _other_model(

@@ -36,7 +36,7 @@ from atcpy.errors import (
     render,
 )
 from atcpy.files import require_unchanged_files
-from atcpy.options import OPTIONS, SOCS, Option, read_bool, read_choice
+from atcpy.options import OPTIONS, SOCS, Option, read_bool, read_choice, read_int
 from atcpy.threads import cpu_quota
 
 BROKEN_PIPE = 141
@@ -70,6 +70,12 @@ class Invocation:
 
         threads: int | None = self.option("threads")
         return default_threads() if threads is None else threads
+
+    @property
+    def thread_counts(self) -> list[int]:
+        """The numbers of threads that `--threads` names: `bench` takes several, by commas."""
+        text = self.common.get("threads")
+        return [] if text is None else [read_int("threads", part, 1, 1024) for part in str(text).split(",")]
 
     def say(self, line: str, level: int = 1) -> None:
         """A line to stderr from `-v` (1) or `-vv` (2) on."""
@@ -330,10 +336,10 @@ def _write_outcome(run: Invocation, outcome: Outcome) -> None:
 
 def _crowded(run: Invocation) -> list[AtcWarning]:
     """W0051 if more threads were asked for than this process may use cores."""
-    threads, cores = run.option("threads"), len(os.sched_getaffinity(0))
+    threads, cores = max(run.thread_counts, default=0), len(os.sched_getaffinity(0))
     if (quota := cpu_quota()) is not None:
         cores = min(cores, quota)
-    if threads is None or threads <= cores:
+    if threads <= cores:
         return []
     return [AtcWarning("W0051", f"{threads} threads on {cores} cores wait for each other", Where(option="threads"))]
 
