@@ -1,16 +1,15 @@
-"""Time models with independent branches with streams and without, in alternating runs.
+"""Time models with independent branches with streams and without, by `atcpy bench --streams`.
 
-    python benchmarks/streams.py [--rounds 60] [--threads 2] [MODEL.onnx …]
+    python benchmarks/streams.py [--min_time 3] [--threads 2] [MODEL.onnx …]
 
-Each line shows the microseconds of a run without streams and with them, the minimum over the rounds, what streams save,
-and both arenas. Results are compared bit by bit.
+Each line shows the microseconds of a run without streams and with them, medians of runs in turns, the ratio, and both
+arenas. Results are compared bit by bit.
 """
 
 from __future__ import annotations
 
 import argparse
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,8 +19,6 @@ from feeds import feeds_for
 from onnx import TensorProto, helper, numpy_helper
 
 import atcpy
-
-RUNS = 5  # in a round
 
 
 class Builder:
@@ -113,43 +110,40 @@ MODELS: dict[str, Callable[[], onnx.ModelProto]] = {
 }
 
 
-def compare(path: Path, rounds: int, threads: int) -> str:
+def compare(path: Path, seconds: float, threads: int) -> str:
     """Measure one model and format its line."""
-    sessions, feeds = [], feeds_for(path)
+    feeds, results, arenas = feeds_for(path), [], []
     with tempfile.TemporaryDirectory() as folder:
+        package = Path(folder) / "m.om"
         for single in (True, False):
-            package = Path(folder) / f"{single}.om"
-            atcpy.convert(path, package, enable_single_stream=single)
-            sessions.append(atcpy.InferenceSession(package, threads=threads))
-    results = [session.run(None, feeds) for session in sessions]
+            arenas.append(atcpy.convert(path, package, enable_single_stream=single).memory.arena)
+            results.append(atcpy.InferenceSession(package, threads=threads).run(None, feeds))
+        times = atcpy.bench(
+            package, streams=True, vs_model=path, input_data=feeds, min_time=seconds, threads=threads
+        ).streams
     for one, other in zip(*results, strict=True):
         np.testing.assert_array_equal(one, other)
-    best = [np.inf, np.inf]
-    for _ in range(rounds):
-        for number, session in enumerate(sessions):
-            for _ in range(RUNS):
-                start = time.perf_counter()
-                session.run(None, feeds)
-                best[number] = min(best[number], 1e6 * (time.perf_counter() - start))
-    arenas = [session.plans[0].arena_bytes for session in sessions]
-    return f"{path.stem:24} {best[0]:10.1f} {best[1]:10.1f} {best[0] / best[1]:7.2f}x {arenas[0]:12} {arenas[1]:12}"
+    single_us, streams_us = 1e6 * times.without_streams, 1e6 * times.with_streams
+    return (
+        f"{path.stem:24} {single_us:10.1f} {streams_us:10.1f} {times.ratio.ratio:7.2f}x {arenas[0]:12} {arenas[1]:12}"
+    )
 
 
 def main() -> None:
     """Measure all, or the models of the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="*", type=Path)
-    parser.add_argument("--rounds", type=int, default=60)
+    parser.add_argument("--min_time", type=float, default=3.0)
     parser.add_argument("--threads", type=int, default=2)
     options = parser.parse_args()
     print(f"{'':24} {'single us':>10} {'streams us':>10} {'saves':>8} {'arena':>12} {'with streams':>12}")
     for path in options.models:
-        print(compare(path, options.rounds, options.threads), flush=True)
+        print(compare(path, options.min_time, options.threads), flush=True)
     with tempfile.TemporaryDirectory() as folder:
         for name, make in MODELS.items() if not options.models else ():
             path = Path(folder) / f"{name}.onnx"
             onnx.save(make(), path)
-            print(compare(path, options.rounds, options.threads), flush=True)
+            print(compare(path, options.min_time, options.threads), flush=True)
 
 
 if __name__ == "__main__":

@@ -87,7 +87,6 @@ def test_a_block_that_names_a_file_quotes_it() -> None:
                 "locating-errors.md",
                 "ge-api.md",
                 "memory.md",
-                "performance.md",
                 "precision.md",
                 "profiling.md",
                 "python.md",
@@ -95,6 +94,7 @@ def test_a_block_that_names_a_file_quotes_it() -> None:
                 "report.md",
                 "runtime.md",
                 "scale-out.md",
+                "streams.md",
                 "tensorflow.md",
                 "tutorial.md",
             )

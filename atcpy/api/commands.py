@@ -292,6 +292,7 @@ def bench(
     warmup: int = 5,
     min_time: float | str = 3,
     layers: bool = False,
+    streams: bool = False,
     input_data: Inputs | None = None,
     shape: Mapping[str, Sequence[int]] | None = None,
     save: str | os.PathLike[str] | None = None,
@@ -301,8 +302,8 @@ def bench(
     threads: int | None = None,
 ) -> BenchResult:
     """Time a package, in turns with the sides of `vs`: `"ort"` and `"openvino"`, which run `vs_model`, by default that
-    of the package's name beside it, and other packages. `save` names a file for the figures, `compare` such a file of
-    before.
+    of the package's name beside it, and other packages. With `streams`, the model is converted once more without them,
+    and that package is a side, too. `save` names a file for the figures, `compare` such a file of before.
 
         atcpy.bench("m.om", vs=["ort", "before.om"], compare="m.json")
     """
@@ -323,7 +324,7 @@ def bench(
     with package_file(package) as path, nullcontext() if vs_model is None else model_file(vs_model) as named:
         request = bench_request(
             path, others, None if named is None else str(named),
-            seconds=seconds, warmup=warmup, layers=layers, require_signature=require_signature,
+            seconds=seconds, warmup=warmup, layers=layers, streams=streams, require_signature=require_signature,
         )  # fmt: skip
         saved_to, saved_before = (None if name is None else os.fspath(name) for name in (save, compare))
         timed = time_package(

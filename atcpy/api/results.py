@@ -10,6 +10,7 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 from atcpy.bench.layers import LayerTime
 from atcpy.bench.rounds import SideTimes
 from atcpy.bench.saved import Comparison
+from atcpy.bench.streams import StreamTimes
 from atcpy.debug.value_ranges import ValueRange
 
 Record = TypeVar("Record")
@@ -156,7 +157,8 @@ class MeasuredPackage:
 @dataclass(frozen=True)
 class BenchResult(Result):
     """How fast a package is; `ratio` says how many times as fast as the second side, with its 95 % interval `ci`;
-    further sides have their own. `comparison` is that with a saved benchmark.
+    further sides have their own. `streams` says what those of the package save, `comparison` is that with a saved
+    benchmark.
     """
 
     machine: Machine
@@ -168,6 +170,7 @@ class BenchResult(Result):
     ratio: float | None
     ci: tuple[float, ...] | None
     verdict: str | None
+    streams: StreamTimes | None
     layers: tuple[LayerTime, ...]
     comparison: Comparison | None
     shape_cache: CacheCount | None

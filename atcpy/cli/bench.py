@@ -2,10 +2,12 @@
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -23,7 +25,9 @@ from atcpy.report.units import count_of
 if TYPE_CHECKING:
     from atcpy.bench.saved import SavedBench
     from atcpy.bench.sides import Feeds, Side
+    from atcpy.om.package import Package
     from atcpy.om.signature import PublicKeys
+    from atcpy.stages.report import StreamCount
 
 
 def bench(
@@ -40,12 +44,17 @@ def bench(
     vs_model: Annotated[
         str | None,
         typer.Option(
-            "--vs_model", metavar="M", help="The model for ort and openvino; default: <package>.onnx beside it."
+            "--vs_model",
+            metavar="M",
+            help="The model for ort, openvino and --streams; default: <package>.onnx beside it.",
         ),
     ] = None,
     warmup: Annotated[int, typer.Option("--warmup", min=1, help="Runs before the turns, a side.")] = 5,
     min_time: Annotated[str, typer.Option("--min_time", metavar="S", help="Seconds to time, a side.")] = "3",
     layers: Annotated[bool, typer.Option("--layers", help="Time by task.")] = False,
+    streams: Annotated[
+        bool, typer.Option("--streams", help="Compare with the model converted with --enable_single_stream.")
+    ] = False,
     input_data: Annotated[
         str | None, typer.Option("--input_data", metavar="NPZ", help="Inputs by name."), File.READ
     ] = None,
@@ -77,7 +86,7 @@ def bench(
     custom_ops.load(options["custom_ops"])
     request = bench_request(
         Path(package), () if vs is None else vs.split(","), vs_model,
-        seconds=seconds, warmup=warmup, layers=layers, require_signature=require_signature,
+        seconds=seconds, warmup=warmup, layers=layers, streams=streams, require_signature=require_signature,
     )  # fmt: skip
     feeds = None
     if input_data is not None:
@@ -89,8 +98,20 @@ def bench(
 
 
 @dataclass(frozen=True)
+class SingleStream:
+    """The package of the same model without streams, which was converted for a benchmark, and what streams the package
+    to time has.
+    """
+
+    path: str
+    counts: "StreamCount"
+
+
+@dataclass(frozen=True)
 class BenchRequest:
-    """What to time, and how: a package against `others`, which are engines for `model` and packages."""
+    """What to time, and how: a package against `others`, which are engines for `model` and packages. With `streams`,
+    `single_stream` becomes one of the others.
+    """
 
     package: Path
     others: Sequence[str]
@@ -98,7 +119,14 @@ class BenchRequest:
     seconds: float
     warmup: int
     layers: bool
+    streams: bool
     require_signature: "PublicKeys | None"
+    single_stream: SingleStream | None = None
+
+    def signers(self, side: str) -> "PublicKeys | None":
+        """Whose signature the package of a side needs: one that was converted here has none."""
+        is_converted = self.single_stream is not None and side == self.single_stream.path
+        return None if is_converted else self.require_signature
 
 
 @dataclass(frozen=True)
@@ -113,11 +141,11 @@ class TimedPackage:
 
 def bench_request(
     package: Path, others: Sequence[str], vs_model: str | None, *,
-    seconds: float, warmup: int, layers: bool, require_signature: "PublicKeys | None",
+    seconds: float, warmup: int, layers: bool, streams: bool, require_signature: "PublicKeys | None",
 ) -> BenchRequest:  # fmt: skip
     """What is asked for. Raises UsageError for sides that there cannot be."""
-    model = _other_model(package, others, vs_model, require_signature)
-    return BenchRequest(package, others, model, seconds, warmup, layers, require_signature)
+    model = _other_model(package, others, vs_model, require_signature, streams=streams)
+    return BenchRequest(package, others, model, seconds, warmup, layers, streams, require_signature)
 
 
 def time_package(
@@ -139,26 +167,41 @@ def time_package(
     if save is not None:
         require_writable(save)
     saved = None if compare is None else _read_saved(compare, thread_counts)
-    if feeds is None:
-        feeds_of_sides = _random_feeds(request, shapes)
-    else:
-        feeds_of_sides = [feeds] * (1 + len(request.others))
     about = {"machine": machine(), "package": _package_record(request)}
     runs: list[dict[str, Any]] = []
     lines: list[str] = []
     warnings: dict[str, AtcWarning] = {}
-    for threads in thread_counts:
-        timing = f"timing with {count_of(threads, 'thread')}"
-        run.progress.step(timing)
-        record, more = _time(request, feeds_of_sides, threads, partial(_show_share, run, timing))
-        runs.append(about | record)
-        lines += [*([""] if lines else []), *more]
-        if saved is not None:
-            lines += ["", *_compare(saved, runs[-1], warnings)]
+    with ExitStack() as stack:
+        if request.streams:
+            request = _with_single_stream(run, request, Path(stack.enter_context(TemporaryDirectory())))
+        if feeds is None:
+            feeds_of_sides = _random_feeds(request, shapes)
+        else:
+            feeds_of_sides = [feeds] * (1 + len(request.others))
+        for threads in thread_counts:
+            timing = f"timing with {count_of(threads, 'thread')}"
+            run.progress.step(timing)
+            record, more = _time(request, feeds_of_sides, threads, partial(_show_share, run, timing))
+            runs.append(about | record)
+            lines += [*([""] if lines else []), *more]
+            if saved is not None:
+                lines += ["", *_compare(saved, runs[-1], warnings)]
     result = runs[0] if len(runs) == 1 else {"machine": about["machine"], "runs": runs}
     if save is not None:
         atomic_write(save, [dumps(envelope("bench", result=result)).encode() + b"\n"])
     return TimedPackage(result, runs, lines, list(warnings.values()))
+
+
+def _with_single_stream(run: Invocation, request: BenchRequest, folder: Path) -> BenchRequest:
+    """The request with a further side, the package without streams."""
+    from atcpy.bench.streams import SINGLE_STREAM, convert_without_streams
+
+    assert request.model is not None, "bench_request finds it"
+    run.progress.step("converting the model without streams")
+    path = folder / SINGLE_STREAM
+    common = {"allow_hardlinks": run.common.get("allow_hardlinks")}
+    counts = convert_without_streams(_read_package(request), request.model, path, common)
+    return replace(request, others=[*request.others, str(path)], single_stream=SingleStream(str(path), counts))
 
 
 def _show_share(run: Invocation, timing: str, share: float) -> None:
@@ -171,7 +214,7 @@ def _time(
     from atcpy import InferenceSession
     from atcpy.bench.layers import time_layers
     from atcpy.bench.rounds import measure
-    from atcpy.cli.bench_tables import layer_lines, measured_lines
+    from atcpy.cli.bench_tables import layer_lines, measured_lines, stream_lines
     from atcpy.report.profile import roofline_line
     from atcpy.runtime.roofline import measure_roofline
 
@@ -179,6 +222,12 @@ def _time(
     sides = _sides(request, feeds_of_sides, threads)
     measured = measure(sides, min_seconds=request.seconds, warmup=request.warmup, show=show)
     lines = list(measured_lines(measured, threads))
+    streams = None
+    if request.single_stream is not None:
+        from atcpy.bench.streams import stream_times
+
+        streams = stream_times(measured, request.single_stream.counts)
+        lines += ["", *stream_lines(request.package.name, streams)]
     timed = []
     if request.layers:
         session = InferenceSession(request.package, threads=threads, require_signature=request.require_signature)
@@ -197,6 +246,7 @@ def _time(
         "ratio": ratio.ratio if ratio else None,
         "ci": list(ratio.ci) if ratio else None,
         "verdict": ratio.verdict if ratio else None,
+        "streams": None if streams is None else asdict(streams),
         "layers": [asdict(layer) for layer in timed],
         "comparison": None,
         "shape_cache": None if cache is None else {"hits": cache.hits, "misses": cache.misses},
@@ -231,10 +281,13 @@ def _compare(saved: "SavedBench", record: dict[str, Any], warnings: dict[str, At
 
 
 def _other_model(
-    package: Path, others: Sequence[str], vs_model: str | None, require_signature: "PublicKeys | None"
+    package: Path, others: Sequence[str], vs_model: str | None, require_signature: "PublicKeys | None", *, streams: bool
 ) -> Path | None:
-    """The model for the other sides that are engines, if there are such. Raises an error where one is not installed."""
+    """The model for the other sides that are engines, and for the package without streams, if there are such. Raises an
+    error where an engine is not installed.
+    """
     from atcpy.bench.sides import MODEL_ENGINES
+    from atcpy.bench.streams import SINGLE_STREAM
     from atcpy.verify.ort import load_onnxruntime
 
     where = Where(option="vs")
@@ -248,13 +301,14 @@ def _other_model(
         elif find_spec(MODEL_ENGINES[side]) is None:
             hint = f"pip install {MODEL_ENGINES[side]}"
             raise UsageError("E10001", f"--vs: {MODEL_ENGINES[side]} is not installed", where=where, hint=hint)
-    names = [_side_name(side) for side in others]
+    names = [_side_name(side) for side in others] + ([SINGLE_STREAM] if streams else [])
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise UsageError("E10001", f"--vs: two sides are named {twice}", where=where, hint="leave one out")
-    if not engines:
+    if not engines and not streams:
         if vs_model is not None and not others:
             where = Where(option="vs_model")
-            raise UsageError("E10057", "--vs_model is used only with --vs ort", where=where, hint="add --vs ort")
+            what = "--vs_model is used only with --vs ort and with --streams"
+            raise UsageError("E10057", what, where=where, hint="add --vs ort")
         return None
     if vs_model is not None:
         return Path(vs_model)
@@ -286,13 +340,13 @@ def _random_feeds(request: BenchRequest, shapes: Sequence[str]) -> "list[Feeds]"
     from atcpy.verify.sizes import first_gear, with_sizes
 
     bounds = {}
-    if request.model is not None:
+    if request.model is not None and not MODEL_ENGINES.keys().isdisjoint(request.others):
         from atcpy.parsers.onnx import read_model
 
         bounds = integer_bounds(read_model(request.model).model)
     sides = (str(request.package), *request.others)
     sessions = {
-        number: InferenceSession(Path(side), threads=1, require_signature=request.require_signature)
+        number: InferenceSession(Path(side), threads=1, require_signature=request.signers(side))
         for number, side in enumerate(sides)
         if side not in MODEL_ENGINES
     }
@@ -310,15 +364,15 @@ def _sides(request: BenchRequest, feeds_of_sides: "Sequence[Feeds]", threads: in
     from atcpy.verify.oracle import open_onnxruntime
     from atcpy.verify.ort import load_onnxruntime
 
-    signers, model = request.require_signature, request.model
-    sides = [atcpy_side(request.package, threads, feeds_of_sides[0], OURS, signers)]
+    model = request.model
+    sides = [atcpy_side(request.package, threads, feeds_of_sides[0], OURS, request.require_signature)]
     for other, feeds in zip(request.others, feeds_of_sides[1:], strict=True):
         if model is not None and other == "ort":
             sides.append(onnxruntime_side(load_onnxruntime(), model, threads, feeds, open_onnxruntime))
         elif model is not None and other == "openvino":
             sides.append(openvino_side(model, threads, feeds))
         else:
-            sides.append(atcpy_side(Path(other), threads, feeds, _side_name(other), signers))
+            sides.append(atcpy_side(Path(other), threads, feeds, _side_name(other), request.signers(other)))
     return sides
 
 
@@ -327,9 +381,8 @@ def _package_record(request: BenchRequest) -> dict[str, Any]:
     import hashlib
 
     from atcpy.om import reader
-    from atcpy.om.signature import read_public_keys
 
-    opened = reader.read_package(request.package, signers=read_public_keys(request.require_signature))
+    opened = _read_package(request)
     try:
         with open_file(request.package) as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
@@ -337,6 +390,13 @@ def _package_record(request: BenchRequest) -> dict[str, Any]:
         raise_os_error(error, str(request.package))
     model = reader.read_model(opened).source.sha256 or None
     return {"name": request.package.name, "sha256": digest, "model_sha256": model}
+
+
+def _read_package(request: BenchRequest) -> "Package":
+    from atcpy.om import reader
+    from atcpy.om.signature import read_public_keys
+
+    return reader.read_package(request.package, signers=read_public_keys(request.require_signature))
 
 
 def machine() -> dict[str, Any]:

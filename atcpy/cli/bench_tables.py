@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from atcpy.bench.layers import LayerTime
     from atcpy.bench.rounds import Measured, Ratio
     from atcpy.bench.saved import Comparison
+    from atcpy.bench.streams import StreamTimes
 
 _LAYERS_SHOWN = 40
 
@@ -44,6 +45,13 @@ def measured_lines(measured: "Measured", threads: int) -> Iterator[str]:
 def _ratio(ratio: "Ratio", setting: str = "") -> str:
     low, high = ratio.ci
     return f"{ratio.ratio:.2f}× {ratio.verdict} (95 % CI {low:.2f}–{high:.2f}{', ' if setting else ''}{setting})"
+
+
+def stream_lines(package: str, times: "StreamTimes") -> Iterator[str]:
+    """What streams save."""
+    row = (package, times.sections, times.streams, *map(duration, (times.with_streams, times.without_streams)))
+    head = ("", "sections", "streams", "with streams", "without", "ratio")
+    yield from table(head, [(*row, _ratio(times.ratio))], right=(1, 2, 3, 4))
 
 
 def layer_lines(layers: "Sequence[LayerTime]") -> Iterator[str]:

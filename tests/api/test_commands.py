@@ -89,6 +89,16 @@ def test_bench_has_the_fields_of_the_command_line(capsys: pytest.CaptureFixture[
     assert str(result).startswith("       ")
 
 
+@pytest.mark.usefixtures("files")
+def test_bench_says_what_streams_save(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("atcpy.bench.rounds.ROUND_SECONDS", 1e-3)
+    result = atcpy.bench("m.om", streams=True, vs_model="m.onnx", min_time=0, warmup=1, threads=1)
+    assert result.streams is not None
+    assert (result.streams.sections, result.streams.streams) == (0, 1)
+    assert [side.median for side in result.sides] == [result.streams.with_streams, result.streams.without_streams]
+    assert result.streams.ratio == result.sides[1].ratio
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("files")
 def test_bench_compares_with_other_sides_and_with_before(caplog: pytest.LogCaptureFixture) -> None:

@@ -5,6 +5,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import onnx
 import onnxruntime
 import pytest
 
@@ -186,3 +187,51 @@ def test_files_of_benchmarks_are_checked_before_anything_is_timed(
 
 def test_cores_are_written_as_ranges() -> None:
     assert ranges([0, 1, 2, 4, 6, 7]) == "0-2,4,6-7"
+
+
+BRANCHES = """<ir_version: 8, opset_import: ["" : 17]> g (float[64,64] x) => (float[64,64] y, float[64,64] z)
+  { a = Softmax(x) b = Softmax(a) y = Softmax(b) c = Exp(x) d = Softmax(c) z = Softmax(d) }"""
+
+
+@pytest.fixture
+def branches(invoke: Invoke, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A package with two streams beside its model, for short rounds."""
+    monkeypatch.setattr("atcpy.bench.rounds.ROUND_SECONDS", 1e-3)
+    onnx.save(onnx.parser.parse_model(BRANCHES), tmp_path / "branches.onnx")
+    assert invoke("convert", tmp_path / "branches.onnx", "-o", tmp_path / "branches", "-q").code == 0
+    return tmp_path / "branches.om"
+
+
+def test_streams_are_compared_with_none(invoke: Invoke, branches: Path, tmp_path: Path) -> None:
+    options = ("--streams", "--min-time=0.001", "--warmup=1", "--threads=2", "--save", tmp_path / "j.json")
+    ran = invoke("bench", branches, *options)
+    assert ran.code == 0, ran.err
+    assert re.search(r"^ +sections +streams +with streams +without +ratio$", ran.out, re.M)
+    assert re.search(r"^branches\.om +1 +2 +[\d.]+ [mµ]s +[\d.]+ [mµ]s +[\d.]+× \w+ \(95 % CI ", ran.out, re.M)
+    result = json.loads((tmp_path / "j.json").read_text())["result"]
+    sides = {side["name"]: side for side in result["sides"]}
+    assert list(sides) == ["atcpy", "single-stream.om"]
+    assert result["streams"] == {
+        "sections": 1,
+        "streams": 2,
+        "with_streams": sides["atcpy"]["median"],
+        "without_streams": sides["single-stream.om"]["median"],
+        "ratio": sides["single-stream.om"]["ratio"],
+    }
+    ran = invoke("bench", branches, *options[:-2], "--compare", tmp_path / "j.json", "--json")
+    compared = ran.envelope["result"]["comparison"]["sides"]
+    assert [side["name"] for side in compared] == ["atcpy", "single-stream.om"]
+
+
+def test_without_streams_there_is_no_record_of_them(invoke: Invoke, branches: Path) -> None:
+    ran = invoke("bench", branches, *FAST, "--json")
+    assert (ran.code, ran.envelope["result"]["streams"]) == (0, None)
+
+
+def test_streams_need_the_model(invoke: Invoke, branches: Path, tmp_path: Path) -> None:
+    renamed = branches.with_suffix(".onnx").rename(tmp_path / "renamed.onnx")
+    ran = invoke("bench", branches, *FAST, "--streams")
+    assert ran.err.startswith("error[E10054]") and "--vs_model MODEL.onnx" in ran.err
+    assert invoke("bench", branches, *FAST, "--streams", "--vs-model", renamed).code == 0
+    ran = invoke("bench", branches, *FAST, "--streams", "--vs", "single-stream.om", "--vs-model", renamed)
+    assert "two sides are named single-stream.om" in ran.err

@@ -73,6 +73,19 @@ def test_other_side_of_a_benchmark_is_asked_too(invoke: Invoke, signed: Path, sh
     assert ran.code == 7 and "P0008" in ran.err
 
 
+def test_a_package_that_a_benchmark_converts_needs_no_signature(
+    invoke: Invoke, signed: Path, shelf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("atcpy.bench.rounds.ROUND_SECONDS", 1e-3)
+    arguments = ("bench", signed, "--streams", "--vs-model", shelf / "linear.onnx", "--min-time", "0.01")
+    ran = invoke(*arguments, "--require-signature", tmp_path / "pub1.pem")
+    assert ran.code == 0, ran.err
+    assert (
+        "P0008"
+        in invoke("bench", shelf / "linear.om", *arguments[2:], "--require-signature", tmp_path / "pub1.pem").err
+    )
+
+
 @pytest.mark.parametrize("ranks", ["--simulate-ranks", "--ranks"])
 def test_ranks_ask_for_the_signature(ranks: str, invoke: Invoke, signed: Path, tmp_path: Path) -> None:
     _, other = write_keys(tmp_path, 2)
