@@ -7,7 +7,7 @@ BatchNormalization must be part of its convolution before ranges are measured, s
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import onnx
@@ -16,13 +16,14 @@ from atcpy.errors import Unsupported, Where
 from atcpy.ir import DType
 from atcpy.parsers.onnx.functions import all_nodes
 from atcpy.parsers.onnx.order import bodies_of
-from atcpy.parsers.onnx.reader import ModelFile, read_model
+from atcpy.parsers.onnx.reader import ModelFile, read_model, standard_opset
 from atcpy.report.units import size
 from atcpy.rewrite.optimize import rewrite_file
 from atcpy.rewrite.options import rewrite_options
 from atcpy.rewrite.serialize import serialize
 from atcpy.verify.inputs import Port, model_ports
 
+_LOWEST_OPSET = 13  # from which on QuantizeLinear and DequantizeLinear have a scale each channel
 _QUANTIZED_WORDS = ("Quantize", "QLinear", "NBits", "QGemm", "QAttention", "QEmbed", "QMoE", "QOrdered")
 
 
@@ -46,7 +47,9 @@ def read_float_model(path: Path, *, allow_hardlinks: bool = False) -> FloatModel
     file = read_model(path, allow_hardlinks=allow_hardlinks)
     _refuse_quantized(file, path)
     _refuse_half(file.model, path)
-    rewritten = rewrite_file(file, rewrite_options({"allow_hardlinks": allow_hardlinks}))
+    options = rewrite_options({"allow_hardlinks": allow_hardlinks})
+    rewritten = rewrite_file(file, replace(options, lowest_opset=_LOWEST_OPSET))
+    _refuse_old(rewritten.model, path)
     _refuse_bodies(rewritten.model, path)
     parts = serialize(rewritten, "", external=False)
     if parts.data:
@@ -82,6 +85,14 @@ def _refuse_half(model: onnx.ModelProto, path: Path) -> None:
             where = Where(file=str(path), value=tensor.name)
             hint = "quantise the model in float32 that it was made from"
             raise Unsupported("E10055", f"a model in {dtype.long} cannot be quantised", where=where, hint=hint)
+
+
+def _refuse_old(model: onnx.ModelProto, path: Path) -> None:
+    opset = standard_opset(model)
+    if opset < _LOWEST_OPSET:
+        what = f"the model has opset {opset}, and cannot be brought to {_LOWEST_OPSET}"
+        why = "QuantizeLinear has scales of channels from there on"
+        raise Unsupported("E10055", what, where=Where(file=str(path)), why=why, hint="export it with a newer opset")
 
 
 def _refuse_bodies(model: onnx.ModelProto, path: Path) -> None:

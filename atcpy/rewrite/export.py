@@ -59,9 +59,13 @@ class RewrittenModel:
     sources: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
-def export_rewritten(graph: Graph, source: SourceModel, *, retyped: bool = False) -> RewrittenModel:
-    """Write the graph as a model. `retyped`: inputs have other shapes than the source model declares."""
-    return _Exporter(graph, source, retyped=retyped).run()
+def export_rewritten(
+    graph: Graph, source: SourceModel, *, retyped: bool = False, lowest_opset: int = 0
+) -> RewrittenModel:
+    """Write the graph as a model of at least `lowest_opset`. `retyped`: inputs have other shapes than the source model
+    declares.
+    """
+    return _Exporter(graph, source, retyped=retyped, lowest_opset=lowest_opset).run()
 
 
 @dataclass(slots=True)
@@ -74,13 +78,14 @@ class _Range:
 
 
 class _Exporter:
-    def __init__(self, graph: Graph, source: SourceModel, *, retyped: bool) -> None:
+    def __init__(self, graph: Graph, source: SourceModel, *, retyped: bool, lowest_opset: int) -> None:
         self._result = RewrittenModel(onnx.ModelProto())
         self._graph = graph
         self._source = source
         self._retyped = retyped
         self._nodes = [node for node in walk(graph) if not node.is_structural]
         self._own_opset = standard_opset(source.model)
+        self._lowest_opset = lowest_opset
         self._names: dict[Value, str] = {}
         self._written: dict[Tensor, str] = {}
         self._ranges: dict[Node, _Range] = {}
@@ -109,8 +114,10 @@ class _Exporter:
     # --- the opset ---------------------------------------------------------------------------
 
     def _choose_opset(self) -> tuple[int, str]:
-        """Choose the model's own opset, or the oldest newer one at which every new or changed node can be written."""
-        opset, why = self._own_opset, ""
+        """Choose the model's own opset or the lowest allowed one, or the oldest newer one at which every new or changed
+        node can be written.
+        """
+        opset, why = max(self._own_opset, self._lowest_opset), ""
         while True:
             needed = opset
             self._copied.clear()

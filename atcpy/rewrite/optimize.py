@@ -168,7 +168,8 @@ def rewrite(graph: Graph, source: SourceModel, options: RewriteOptions) -> Rewri
     manager = PassManager(shared, built_in_passes().where(is_on), shared.limits.deadline())
     manager.run(graph, *Phase.of(Stage.PREPARE))
     manager.run_bodies(graph, *Phase.of(Stage.PREPARE))
-    return export_rewritten(graph, source, retyped=bool(shared.parse.input_shape))
+    retyped = bool(shared.parse.input_shape)
+    return export_rewritten(graph, source, retyped=retyped, lowest_opset=options.lowest_opset)
 
 
 def unchanged(source: SourceModel) -> RewrittenModel:

@@ -26,7 +26,7 @@ SHARED = (
 @dataclass(frozen=True, kw_only=True)
 class RewriteOptions:
     """The options that `optimize` shares with `convert`, and its own. `only` names the passes to run beside the
-    required ones; if it is empty, all run.
+    required ones; if it is empty, all run. A model of an opset below `lowest_opset` is brought to that one.
     """
 
     shared: ConvertOptions = field(default_factory=ConvertOptions)
@@ -34,6 +34,7 @@ class RewriteOptions:
     keep: tuple[str, ...] = ()
     verify: bool = True
     checks: int = 1
+    lowest_opset: int = 0
 
     def without(self, names: Iterable[str]) -> RewriteOptions:
         """The same with these passes switched off."""

@@ -20,6 +20,8 @@ from atcpy.cli.app import execute
 from atcpy.errors import AtcError, Unsupported, UsageError, VerifyFailed
 from atcpy.quantization import quantize as command
 from atcpy.quantization import quantizer
+from atcpy.rewrite import optimize
+from atcpy.rewrite.export import CannotExport
 from tests.models_in_text import model
 from tests.sources import REPO
 
@@ -260,6 +262,49 @@ def test_a_bound_that_cannot_be_met_writes_nothing(tmp_path: Path) -> None:
         quantized(tmp_path, net(), feeds((1, 2, 8)), suggest="max_abs=1e-9")
     assert caught.value.code == "V0001"
     assert list(tmp_path.iterdir()) == []
+
+
+# --- old opsets ----------------------------------------------------------------------------------
+
+OLD = """net (float[1,3,8,8] x) => (float[4,8,8] y) <float[4,3,3,3] w, float[4] b> {
+  [conv] c = Conv<pads = [1,1,1,1]>(x, w, b)
+  [relu] r = Relu(c)
+  [squeeze] y = Squeeze<axes = [0]>(r)
+}"""
+
+
+def old_model(body: str, opset: int) -> onnx.ModelProto:
+    proto = model(body)
+    proto.opset_import[0].version = opset
+    return proto
+
+
+@pytest.mark.parametrize(("opset", "raised"), [(9, 13), (11, 13), (12, 13)])
+@pytest.mark.parametrize("per_channel", [True, False])
+def test_a_model_of_an_old_opset_is_raised(tmp_path: Path, opset: int, raised: int, per_channel: bool) -> None:
+    samples = feeds((1, 3, 8, 8))
+    proto, report = quantized(tmp_path, old_model(OLD, opset), samples, per_channel=per_channel)
+    onnx.checker.check_model(proto, full_check=True)
+    assert proto.opset_import[0].version == raised
+    assert report.outputs[0].atcpy.snr_db > 25
+    assert {layer.integer for layer in report.layers} == {True}
+
+
+def test_a_model_of_a_newer_opset_keeps_it(tmp_path: Path) -> None:
+    proto, _ = quantized(tmp_path, old_model(DENSE, 17), feeds((1, 2, 8)))
+    assert proto.opset_import[0].version == 17
+
+
+def test_an_old_model_that_cannot_be_raised_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def cannot(*args: object, **named: object) -> None:
+        raise CannotExport("a node has no newer form")
+
+    monkeypatch.setattr(optimize, "export_rewritten", cannot)
+    quantized(tmp_path, old_model(DENSE, 13), feeds((1, 2, 8)))
+    (tmp_path / "q.onnx").unlink()
+    with pytest.raises(Unsupported, match="the model has opset 12, and cannot be brought to 13") as caught:
+        quantized(tmp_path, old_model(DENSE, 12), feeds((1, 2, 8)))
+    assert (caught.value.code, list(tmp_path.iterdir())) == ("E10055", [])
 
 
 # --- refusals ------------------------------------------------------------------------------------
