@@ -259,8 +259,8 @@ def test_each_code_is_raised_somewhere() -> None:
 
 
 _OPTION = re.compile(r"(?<![\w-])--([a-z][\w-]*)")
-# No options of a command: those of all, that of tf2onnx, and parts and placeholders of names.
-_OTHERS = frozenset({"help", "version", "tflite", "option", "flag", "no_flag", "no_", "allreduce_"})
+# No options of a command: those of all, those of tf2onnx, and parts and placeholders of names.
+_OTHERS = frozenset({"help", "version", "tflite", "inputs_as_nchw", "option", "flag", "no_flag", "no_", "allreduce_"})
 
 
 def test_advice_names_options_that_exist() -> None:

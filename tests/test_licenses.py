@@ -126,6 +126,10 @@ ORIGINS = {
     r"examples/singleop/add\.json": ("docs/atc.md", "{path}"),
     r"models/digits/.*": ("models/digits/README.md", "Pictures and weights were created by this project"),
     r"models/scores/.*": ("tests/parsers/tensorflow/scores.py", "Writes the SavedModel of models/scores"),
+    r"tests/aipp/cat\.jpg": (
+        "tests/aipp/test_real_models.py",
+        "{name}: Chelsea, a photograph by Stefan van der Walt, CC0",
+    ),
     r"tests/cli/atc/command_lines\.txt": (
         "tests/cli/atc/command_lines.txt",
         "as they are written in Ascend/ModelZoo-PyTorch",

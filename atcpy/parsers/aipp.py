@@ -30,6 +30,7 @@ from atcpy.ir.shape import Dim, format_shape
 from atcpy.sizes import GearKind
 
 _DTYPES = (DType.FLOAT32, DType.FLOAT16, DType.UINT8)
+_CHANNELS = (1, 3)  # that the model's pictures may have
 _AXES = {"NCHW": (0, 2, 3, 1), "NHWC": (0, 1, 2, 3)}  # of N, H, W and C
 
 
@@ -92,6 +93,14 @@ def _problems_of_input(block: Block, data: Node, layout: str, gears: GearKind | 
         yield fields.error(f"{target} {format_shape(desc.shape)} has not the four dims of {layout}")
         return
     _, height, width, channels = (_AXES[layout][index] for index in range(4))
+    if layout == "NCHW" and desc.shape[1] not in _CHANNELS and desc.shape[3] in _CHANNELS:
+        hint = (
+            "tf2onnx --inputs-as-nchw exports it with its channels in front; of a TensorFlow model: --input_format NHWC"
+        )
+        yield fields.error(
+            f"{target} {format_shape(desc.shape)} has its channels last, which NCHW has in front", hint=hint
+        )
+        return
     may_vary = {GearKind.BATCH: {0}, GearKind.IMAGE: {height, width}}.get(gears, set()) if gears is not None else set()
     varying = {axis for axis, dim in enumerate(desc.shape) if not isinstance(dim, int)}
     if varying - may_vary or channels in varying:

@@ -96,6 +96,19 @@ def test_channels(compiled: Compile) -> None:
     compiled.says(identity(3, 2, 2, batch=1), {"input_format": "YUV400_U8"}, "gives 1 channels", "input_format")
 
 
+def test_channels_last(compiled: Compile) -> None:
+    for channels, size in ((1, (2, 3)), (3, (2, 2)), (3, (2, 3))):
+        config = RGB if channels == 3 else {"input_format": "YUV400_U8"}
+        compiled(identity(channels, *size, batch=1), config)
+    for dynamic in (False, True):
+        config = {"aipp_mode": "dynamic", "max_src_image_size": 99} if dynamic else RGB
+        for height, channels in ((2, 3), (4, 1)):
+            error = compiled.error(identity(height, 6, channels, batch=1), config)
+            assert error.code == "E10052"
+            assert f"[1,{height},6,{channels}] has its channels last" in error.what
+            assert "tf2onnx --inputs-as-nchw" in error.hint
+
+
 def test_types(compiled: Compile) -> None:
     for dtype in ("float", "float16", "uint8"):
         compiled(identity(3, 2, 2, batch=1, dtype=dtype), RGB)
