@@ -193,7 +193,7 @@ def _layer_text(layer: "LayerReport") -> str:
 
 def _culprit_lines(culprit: "Culprit | None", location: "Location") -> Iterator[str]:
     if culprit is None:
-        yield "culprit  none: each node computes what it should from right inputs, and small errors add up"
+        yield "culprit  none: each node computes what it should from right inputs, and small errors add up, as these do"
         for layer in location.largest:
             yield f"         {_layer_text(layer)}"
         return

@@ -79,12 +79,10 @@ class OutputReport:
         """Whether a result in float64 is more exact than the oracle's."""
         return self.dtype == DType.FLOAT32.long
 
-    def problem(self, *, lowered: bool = False) -> VerifyFailed | None:
-        """The error for an output that failed; `lowered`: of a package whose precision mode has lowered nodes."""
+    def problem(self, hint: str) -> VerifyFailed | None:
+        """The error for an output that failed."""
         if self.passed:
             return None
-        suggest = "--suggest KEEP.cfg the nodes to keep in float32, " if lowered else ""
-        hint = f"atcpy verify F.om --locate finds the node that errs, {suggest}atcpy passes bisect M.onnx the pass"
         return VerifyFailed(self.code, f'output "{self.name}" {self.why}', where=Where(value=self.name), hint=hint)
 
 

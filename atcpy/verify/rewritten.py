@@ -196,7 +196,8 @@ def _compare(
         pairs = list(paired(names, actual, expected))
         outputs = compare_all(pairs, Tolerance(), random=random, steps=steps)
         checked = recheck(outputs, pairs, partial(_exact, model, feeds))
-        problems = [problem for output in checked if (problem := output.problem())]
+        hint = "atcpy passes bisect M.onnx finds the pass"
+        problems = [problem for output in checked if (problem := output.problem(hint))]
         if problems:
             return Verdict(verified=False, error=group(problems))
         worst = max([worst, *(output.max_abs for output in outputs)])

@@ -74,9 +74,24 @@ class VerifyReport:
     @property
     def error(self) -> AtcError | None:
         """One error for all outputs that failed."""
-        found = (output.problem(lowered=self.lowered > 0) for output in self.outputs)
+        found = (output.problem(self._hint) for output in self.outputs)
         problems = [problem for problem in found if problem is not None]
         return group(problems) if problems else None
+
+    @property
+    def _hint(self) -> str:
+        """The commands that say more of a failure, without those that were asked for already."""
+        commands = []
+        if self.location is None:
+            commands.append(("atcpy verify F.om --locate", "the node that errs"))
+        if self.lowered and self.suggestion is None:
+            commands.append(("atcpy verify F.om --suggest KEEP.cfg", "the nodes to keep in float32"))
+        if self.location is None or self.culprit is not None:
+            commands.append(("atcpy passes bisect M.onnx", "the pass"))
+        if not commands:
+            return "--atol and --rtol set what is allowed"
+        (command, finds), *others = commands
+        return ", ".join([f"{command} finds {finds}", *map(" ".join, others)])
 
 
 def verify(

@@ -136,6 +136,8 @@ def test_errors_that_add_up_have_no_culprit(tmp_path: Path, length: int, passes:
     if passes:
         assert report.location is None
     else:
+        assert report.error is not None
+        assert report.error.hint == "--atol and --rtol set what is allowed"
         assert report.location is not None
         assert len(report.location.largest) == 5
         assert all(layer.passed for layer in report.location.largest)
