@@ -176,7 +176,7 @@ def _layer_lines(layers: "Layers") -> Iterator[str]:
     peak = f"values of the oracle took {size(layers.peak_bytes)} at most"
     yield f"layers   {count_of(layers.compared, 'value')} compared{others}; {peak}"
     if harmless:
-        yield f"         {harmless} differ without an effect: the package computes something else there, by a rewrite"
+        yield f"         differ without an effect, by rounding or by a rewrite: {harmless}"
     shown = effective[:_MAX_LAYERS] or worst([layer for layer in layers.table if layer.passed], _FEW_LAYERS)
     for layer in shown:
         yield f"         {_layer_text(layer)}"

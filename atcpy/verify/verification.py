@@ -81,6 +81,8 @@ class VerifyReport:
     @property
     def _hint(self) -> str:
         """The commands that say more of a failure, without those that were asked for already."""
+        if self.suggestion is not None and self.suggestion.path:
+            return f"convert it with --keep_dtype={self.suggestion.path}"
         commands = []
         if self.location is None:
             commands.append(("atcpy verify F.om --locate", "the node that errs"))

@@ -104,6 +104,21 @@ def test_layers_and_the_culprit_of_a_failing_package(
     assert (plain["layers"], plain["location"], plain["culprit"]) == (None, None, None)
 
 
+def test_values_that_differ_without_an_effect_are_counted(invoke: Invoke, tmp_path: Path) -> None:
+    text = """<ir_version: 10, opset_import: ["" : 21]> logs (float[4,8] x) => (float[4,8] y) {{
+        s = Softmax(x)  {}  y = Softmax(q) }}"""
+    as_is = text.format("v = Softmax(s)  q = Neg(v)")
+    otherwise = text.format("v = LogSoftmax(s)  e = Exp(v)  q = Neg(e)")
+    for name, content in (("as_is", as_is), ("otherwise", otherwise)):
+        onnx.save(onnx.parser.parse_model(content), tmp_path / f"{name}.onnx")
+    package = tmp_path / "otherwise.om"
+    assert invoke("convert", tmp_path / "otherwise.onnx", "-o", package, "-q").code == 0
+    for model, count in (("as_is", 1), ("otherwise", 0)):
+        ran = invoke("verify", package, "--against", tmp_path / f"{model}.onnx", "--layers")
+        assert ran.code == 0
+        assert ("differ without an effect, by rounding or by a rewrite: 1" in ran.out) == (count == 1)
+
+
 def test_the_nodes_to_keep_are_written_and_proved(invoke: Invoke, tmp_path: Path) -> None:
     text = """<ir_version: 10, opset_import: ["" : 21]>
         net (float[4,2] x) => (float[4,2] y) <float[2,2] w = {9e4, 1, 1, 9e4}>
@@ -118,7 +133,7 @@ def test_the_nodes_to_keep_are_written_and_proved(invoke: Invoke, tmp_path: Path
     assert "proof    converted with it, " in ran.out
     assert f"help     atcpy convert M.onnx … --keep_dtype={file}" in ran.out
     assert "--keep-fp32=" in ran.out
-    assert "--suggest" not in ran.err
+    assert f"  help: convert it with --keep_dtype={file}" in ran.err
     ran = invoke("verify", package)
     assert "--locate finds the node that errs, atcpy verify F.om --suggest KEEP.cfg the nodes to keep" in ran.err
     suggestion = invoke("verify", package, "--suggest", file, "--json").envelope["result"]["suggestion"]
