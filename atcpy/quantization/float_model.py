@@ -89,7 +89,7 @@ def _refuse_half(model: onnx.ModelProto, path: Path) -> None:
 
 def _refuse_old(model: onnx.ModelProto, path: Path) -> None:
     opset = standard_opset(model)
-    if opset < _LOWEST_OPSET:
+    if 0 < opset < _LOWEST_OPSET:  # 0: no op of the standard, and so none to quantise
         what = f"the model has opset {opset}, and cannot be brought to {_LOWEST_OPSET}"
         why = "QuantizeLinear has scales of channels from there on"
         raise Unsupported("E10055", what, where=Where(file=str(path)), why=why, hint="export it with a newer opset")

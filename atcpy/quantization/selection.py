@@ -40,12 +40,18 @@ def _quantizable(nodes: Iterable[onnx.NodeProto]) -> Iterable[str]:
     for node in nodes:  # in topological order, as the standard asks
         known = [from_convolution[name] for name in node.input if name in from_convolution]
         is_between = bool(known) and all(known)
-        if node.op_type in EVERYWHERE or (node.op_type in BETWEEN_CONVOLUTIONS and is_between):
+        is_chosen = node.op_type in EVERYWHERE or (node.op_type in BETWEEN_CONVOLUTIONS and is_between)
+        if is_chosen and not _is_grouped_transpose(node):
             yield node.name
         if node.op_type in PRODUCTS:
             from_convolution |= dict.fromkeys(node.output, node.op_type in CONVOLUTIONS)
         elif known:
             from_convolution |= dict.fromkeys(node.output, is_between)
+
+
+def _is_grouped_transpose(node: onnx.NodeProto) -> bool:
+    """Whether ONNX Runtime takes the channels of a group for all of them, in its scales of weight and bias."""
+    return node.op_type == "ConvTranspose" and any(a.name == "group" and a.i != 1 for a in node.attribute)
 
 
 def _matches(model: FloatModel, pattern: str) -> list[str]:

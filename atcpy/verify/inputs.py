@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from atcpy.errors import UsageError
 from atcpy.ir import DType
+from atcpy.parsers.onnx.value_types import dim_name
 
 if TYPE_CHECKING:
     import onnx
@@ -92,7 +93,7 @@ def model_ports(model: onnx.ModelProto, defaults: Collection[str] = ()) -> list[
 def value_dims(value: onnx.ValueInfoProto) -> tuple[int | str | None, ...]:
     """The dims of a tensor of a model: sizes, names, and None for those that have neither."""
     return tuple(
-        dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else dim.dim_param or None
+        dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else dim_name(dim) or None
         for dim in value.type.tensor_type.shape.dim
     )
 

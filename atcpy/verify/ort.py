@@ -19,12 +19,12 @@ def load_onnxruntime(without: str = "") -> Any:
     return onnxruntime
 
 
-def oracle_options(level: Any = None, threads: int = 1) -> Any:
+def oracle_options(level: Any = None, threads: int = 1, *, exact_sums: bool = True) -> Any:
     """Return `onnxruntime.SessionOptions` for exact results; `level` is a `GraphOptimizationLevel`, by default none.
 
     On x86 CPUs without VNNI, ONNX Runtime multiplies uint8 by int8 with instructions that saturate the sums of two
     products at 16 bits, unless `session.x64quantprecision` asks for exact sums, which its optimizer then chooses. At
-    the level "none" they still saturate: there `verify` asks its arbiter.
+    the level "none" they still saturate: there `verify` asks its arbiter. `exact_sums` asks for them.
     """
     onnxruntime = load_onnxruntime()
     options = onnxruntime.SessionOptions()
@@ -33,5 +33,5 @@ def oracle_options(level: Any = None, threads: int = 1) -> Any:
     options.inter_op_num_threads = 1
     options.log_severity_level = 4
     options.enable_cpu_mem_arena = False  # which takes up to twice the memory that is in use
-    options.add_session_config_entry("session.x64quantprecision", "1")
+    options.add_session_config_entry("session.x64quantprecision", str(int(exact_sums)))
     return options

@@ -307,6 +307,27 @@ def test_an_old_model_that_cannot_be_raised_is_refused(tmp_path: Path, monkeypat
     assert (caught.value.code, list(tmp_path.iterdir())) == ("E10055", [])
 
 
+@pytest.mark.parametrize(("group", "kept"), [(1, {"stem", "up"}), (2, {"stem"})])
+def test_grouped_transposed_convolutions_stay_float(tmp_path: Path, group: int, kept: set[str]) -> None:
+    text = f"""up (float[1,4,6,6] x) => (float[1,4,7,7] y)
+        <float[4,4,1,1] w, float[4,{4 // group},2,2] v, float[4] b> {{
+      [stem] s = Conv(x, w)
+      [up] y = ConvTranspose<group = {group}>(s, v, b)
+    }}"""
+    _, report = quantized(tmp_path, model(text), feeds((1, 4, 6, 6)))
+    assert {layer.node for layer in report.layers} == kept
+
+
+def test_dims_without_a_name_need_not_be_equal(tmp_path: Path) -> None:
+    text = "open (float[?,?] x) => (float[?,?] y) <float[8,4] w> { y = MatMul(x, w) }"
+    proto = model(text.replace("?", "N"))
+    for value in (*proto.graph.input, *proto.graph.output):
+        for dim in value.type.tensor_type.shape.dim:
+            dim.dim_param = "?"
+    _, report = quantized(tmp_path, proto, feeds((2, 8)))
+    assert report.outputs[0].atcpy.snr_db > 25
+
+
 # --- refusals ------------------------------------------------------------------------------------
 
 IF = """branch (float[2] x, bool c) => (float[2] y) {

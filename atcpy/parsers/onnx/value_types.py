@@ -29,7 +29,12 @@ def read_desc(info: onnx.ValueInfoProto) -> TensorDesc:
 def _dim(dim: onnx.TensorShapeProto.Dimension, name: str, axis: int) -> Dim:
     if dim.HasField("dim_value") and dim.dim_value >= 0:
         return dim.dim_value
-    return Sym(f"{name}.{axis}" if dim.dim_param in _NO_NAMES else dim.dim_param)
+    return Sym(dim_name(dim) or f"{name}.{axis}")
+
+
+def dim_name(dim: onnx.TensorShapeProto.Dimension) -> str:
+    """The name of a dim, empty for one without a name of its own, which some exporters call `?` or `-1`."""
+    return "" if dim.dim_param in _NO_NAMES else dim.dim_param
 
 
 def declared_dtype(proto: onnx.TypeProto) -> DType | None:
