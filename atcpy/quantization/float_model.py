@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
 
 import onnx
@@ -24,6 +25,7 @@ from atcpy.rewrite.serialize import serialize
 from atcpy.verify.inputs import Port, model_ports
 
 _LOWEST_OPSET = 13  # from which on QuantizeLinear and DequantizeLinear have a scale each channel
+_WITH_BIAS, _BIAS = frozenset({"Conv", "ConvTranspose", "Gemm"}), 2  # ops that have one, and which input it is
 _QUANTIZED_WORDS = ("Quantize", "QLinear", "NBits", "QGemm", "QAttention", "QEmbed", "QMoE", "QOrdered")
 
 
@@ -59,6 +61,7 @@ def read_float_model(path: Path, *, allow_hardlinks: bool = False) -> FloatModel
             "E10055", what, where=Where(file=str(path)), why="it holds the model in one message", hint=hint
         )
     proto = onnx.ModelProto.FromString(b"".join(parts.model))
+    _copy_shared_biases(proto.graph)
     sources = _name_as_sources(proto, rewritten.sources, {node.name: node.op_type for node in file.model.graph.node})
     return FloatModel(
         onnx.shape_inference.infer_shapes(proto),
@@ -104,6 +107,23 @@ def _refuse_bodies(model: onnx.ModelProto, path: Path) -> None:
             raise Unsupported(
                 "E10055", f"a model with {node.op_type} cannot be quantised", where=where, why=why, hint=hint
             )
+
+
+def _copy_shared_biases(graph: onnx.GraphProto) -> None:
+    """Give each node a bias of its own. ONNX Runtime's quantizer does so, too, but by a name that may be taken."""
+    constants = {tensor.name: tensor for tensor in graph.initializer}
+    taken = {name for node in graph.node for name in (*node.input, *node.output)} | constants.keys()
+    used: set[str] = set()
+    for node in graph.node:
+        if node.op_type not in _WITH_BIAS or len(node.input) <= _BIAS or node.input[_BIAS] not in constants:
+            continue
+        name = node.input[_BIAS]
+        if name in used:
+            copy = next(free for number in count(1) if (free := f"{name}.{number}") not in taken)
+            taken.add(copy)
+            graph.initializer.add().CopyFrom(constants[name])
+            graph.initializer[-1].name = node.input[_BIAS] = copy
+        used.add(name)
 
 
 def _name_as_sources(

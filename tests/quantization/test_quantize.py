@@ -318,6 +318,21 @@ def test_grouped_transposed_convolutions_stay_float(tmp_path: Path, group: int, 
     assert {layer.node for layer in report.layers} == kept
 
 
+def test_a_bias_that_layers_share_replaces_no_other_value(tmp_path: Path) -> None:
+    """ONNX Runtime's quantizer calls copies of `b` b0, b1 and so on, whatever these are already."""
+    text = """shared (float[1,4,6,6] x) => (float[1,4,6,6] y)
+        <float[4,4,1,1] u, float[4,4,1,1] v, float[4,4,1,1] w, float[4] b> {
+      b0 = Conv(x, u, b)
+      b1 = Conv(b0, v, b)
+      b2 = Conv(b1, w, b)
+      y = Add(b0, b2)
+    }"""
+    proto, report = quantized(tmp_path, model(text), feeds((1, 4, 6, 6)))
+    onnx.checker.check_model(proto, full_check=True)
+    assert report.outputs[0].atcpy.snr_db > 25
+    assert report.outputs[0].onnxruntime.snr_db > 25
+
+
 def test_dims_without_a_name_need_not_be_equal(tmp_path: Path) -> None:
     text = "open (float[?,?] x) => (float[?,?] y) <float[8,4] w> { y = MatMul(x, w) }"
     proto = model(text.replace("?", "N"))
