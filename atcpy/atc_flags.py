@@ -220,12 +220,12 @@ FLAGS: tuple[Flag, ...] = (
         _recorded(
             "oo_dead_code_elimination", _M, "nodes that no output needs are removed at every level", _TRUE_FALSE, "true"
         ),
-        _recorded(
+        Flag(
             "topo_sorting_mode",
             _M,
-            "nodes run in the order of the model, and branches beside each other where that pays",
-            ("0", "1", "2", "3"),
-            "1",
+            "order in which nodes run: 0 breadth first, 1 depth first, 2 from the results back, 3 as in the model",
+            default="1",
+            choices=("0", "1", "2", "3"),
         ),
         Flag("disable_reuse_memory", _M, "1: no activation shares memory", FlagKind.INT32, "0", _ZERO_ONE, "E10006"),
         Flag("enable_single_stream", _M, "no branches beside each other", default="false", choices=_TRUE_FALSE),

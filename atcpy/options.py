@@ -76,6 +76,17 @@ class ImplMode(Enum):
     HIGH_PRECISION = "high_precision"
 
 
+class TopoSortingMode(Enum):
+    """The order in which nodes run, by ATC's numbers: breadth first, depth first, from the results back, or that of the
+    model.
+    """
+
+    BFS = "0"
+    DFS = "1"
+    RDFS = "2"
+    STABLE_RDFS = "3"
+
+
 class ExternalWeight(Enum):
     """Where constants are, by ATC's numbers: in the package, in a file each beside it, or in one file beside it."""
 
@@ -310,6 +321,7 @@ class CompileOptions:
     reuse_memory: bool = True
     unshared: frozenset[str] = frozenset()  # nodes, and types of nodes, whose results have memory of their own
     single_stream: bool = False
+    topo_sorting: TopoSortingMode = TopoSortingMode.STABLE_RDFS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -1033,6 +1045,7 @@ _IMPL_MODES = {
 }
 _SPLITS = {split.value: split for split in SplitBy}
 _LEVELS = {level.name: level for level in OoLevel}
+_TOPO_SORTING_MODES = {mode.value: mode for mode in TopoSortingMode}
 _FRAMEWORKS = {framework.value: framework for framework in Framework}
 _OTHER_FRAMEWORKS = {"0": "Caffe", "1": "MindSpore"}
 INPUT_FORMATS = ("NHWC", "NCHW", "ND", "NDHWC", "NCDHW")
@@ -1278,6 +1291,12 @@ _TABLE = (
     ),
     Option("enable_single_stream", read_bool, False, "no branches beside each other"),
     Option(
+        "topo_sorting_mode",
+        choice(_TOPO_SORTING_MODES),
+        TopoSortingMode.STABLE_RDFS,
+        "order in which nodes run: 0 breadth first, 1 depth first, 2 from the results back, 3 as in the model",
+    ),
+    Option(
         "external_weight",
         read_external_weight,
         ExternalWeight.INSIDE,
@@ -1442,6 +1461,7 @@ def _sorted_into_records(read: Mapping[str, Any], recorded: Mapping[str, str]) -
             reuse_memory=not value["disable_reuse_memory"],
             unshared=frozenset(value["no_reuse_mem"]),
             single_stream=value["enable_single_stream"],
+            topo_sorting=value["topo_sorting_mode"],
         ),
         limits=Limits(timeout_seconds=value["timeout"], memory_bytes=value["memory_limit"]),
         dump=_dump_options(value["dump_graph"], value["dump_stages"], value["dump_passes"]),
@@ -1563,6 +1583,7 @@ _COMPILING = frozenset(
         "disable_reuse_memory",
         "no_reuse_mem",
         "enable_single_stream",
+        "topo_sorting_mode",
         "allreduce_cost",
     }
 )

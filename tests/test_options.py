@@ -32,6 +32,7 @@ from atcpy.options import (
     PassSwitches,
     SplitBy,
     Stage,
+    TopoSortingMode,
     convert_options,
     read_input_shape,
 )
@@ -95,6 +96,7 @@ EFFECTS: dict[str, tuple[object, str, object]] = {
     "disable_reuse_memory": ("1", "compile.reuse_memory", False),
     "no_reuse_mem": ("b,A", "compile.unshared", frozenset({"A", "b"})),
     "enable_single_stream": ("true", "compile.single_stream", True),
+    "topo_sorting_mode": ("2", "compile.topo_sorting", TopoSortingMode.RDFS),
     "external_weight": (2, "external_weight", ExternalWeight.COMBINED),
     "max_const": ("1M", "prepare.max_const_bytes", 1024**2),
     "max_growth": ("1.5", "prepare.max_growth", 1.5),

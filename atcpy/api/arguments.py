@@ -116,6 +116,7 @@ class ConvertArguments(CommonArguments, PassArguments, AllReduceArguments, Preci
     disable_reuse_memory: bool | int | str
     no_reuse_mem: Names
     enable_single_stream: bool | str
+    topo_sorting_mode: str
     allreduce_split_idx: Numbers
     dump_graph: Path
     dump_stages: Names

@@ -25,8 +25,8 @@ TABLE = (
     "zipmap", "static", "fold_default_inputs", "oo_level", "oo_constant_folding", "quant_dumpable", "skip_pass",
     "fusion_switch_file", "optimization_switch", "pass_limit", *PRECISION_TABLE, "op_select_implmode",
     "enable_graph_kernel", "disable_reuse_memory", "no_reuse_mem",
-    "enable_single_stream", "external_weight", "iterations_per_loop", "state", "stepped", "max_const", "max_growth",
-    "allreduce_split", "allreduce_split_size",
+    "enable_single_stream", "topo_sorting_mode", "external_weight", "iterations_per_loop", "state", "stepped",
+    "max_const", "max_growth", "allreduce_split", "allreduce_split_size",
     "allreduce_split_index", "allreduce_split_threshold", "allreduce_cost", "sign",
     "dump_graph", "dump_stages", "dump_passes", "export_compile_stat",
 )  # fmt: skip

@@ -27,6 +27,8 @@ _OF_THE_COMMAND = frozenset(
         *("display_model_info", "singleop"),
     }
 )
+# Flags whose default is another one than that of `atcpy convert`.
+_OWN_DEFAULTS = ("oo_level", "topo_sorting_mode", "export_compile_stat")
 # Flags of models, which a file of --singleop describes itself.
 _OF_MODELS = frozenset({"model", "framework", "insert_op_conf"})
 
@@ -190,7 +192,7 @@ def _debug_dir(run: AtcRun) -> Path:
 
 
 def _conversion(run: AtcRun) -> ConvertOptions:
-    values: dict[str, Any] = {"oo_level": run.text("oo_level"), "export_compile_stat": run.text("export_compile_stat")}
+    values: dict[str, Any] = {name: run.text(name) for name in _OWN_DEFAULTS}
     recorded: dict[str, str] = {}
     for name, text in run.values.items():
         if FLAG_BY_NAME[name].support is Support.RECORDED:

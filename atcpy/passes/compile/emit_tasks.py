@@ -38,6 +38,7 @@ from atcpy.passes.compile.flatten import FlatGraph, flatten
 from atcpy.passes.compile.form_streams import dissolve_sections, form_streams, racing_sections
 from atcpy.passes.compile.lower import Border, Launch
 from atcpy.passes.compile.order_collectives import order_collectives
+from atcpy.passes.compile.topo_sorting import sort_topologically
 from atcpy.passes.compile.verify_schedule import verify_schedule
 from atcpy.passes.pass_manager import PassManager
 from atcpy.passes.phase import Phase
@@ -62,7 +63,9 @@ def emit(graph: Graph, identity: Identity, manager: PassManager, layout: WeightL
     """Lower a graph whose formats are chosen, run the passes of the stage, plan its memory and list its tasks. Its
     constants are added to `layout`.
     """
-    flat, compile_options = flatten(graph), manager.options.compile
+    compile_options = manager.options.compile
+    sort_topologically(graph, compile_options.topo_sorting)
+    flat = flatten(graph)
     weights = layout.add(_constants(graph))
     overlaps = not compile_options.single_stream
     launches: Sequence[Launch] = flat.launches
@@ -94,6 +97,7 @@ def emit_symbolic(graph: Graph, kept: Mapping[str, int], weights: WeightLayout, 
     """List the tasks of a graph whose sizes are symbolic. `kept` are the nodes of the graph that the package keeps, by
     name; `weights` gets the constants that the tasks read.
     """
+    sort_topologically(graph, manager.options.compile.topo_sorting)
     flat = flatten(graph)
     launches = _without_unread_shapes(flat, graph)
     of_graph = weights.add(_constants(graph))
