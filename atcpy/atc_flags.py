@@ -22,6 +22,16 @@ from atcpy.precision_options import (
 
 _ZERO_ONE = ("0", "1")
 _TRUE_FALSE = ("true", "false")
+# ATC checks these against their closed sets even where they are empty; any other text that is empty is not given.
+_NEVER_EMPTY = frozenset(
+    {
+        *("mode", "framework", "sparsity", "dump_mode", "virtual_type", "status_check", "deterministic"),
+        *("deterministic_level", "external_weight", "display_model_info", "atomic_clean_policy"),
+        *("disable_reuse_memory", "op_debug_level", "jit_compile", "core_type", "log", "op_compiler_cache_mode"),
+        *("buffer_optimize", "shape_generalized_build_mode", "op_select_implmode", "precision_mode"),
+        *("precision_mode_v2", "is_weight_clip"),
+    }
+)
 _TRUE = frozenset({"", "1", "t", "true", "y", "yes"})
 _FALSE = frozenset({"0", "f", "false", "n", "no"})
 
@@ -75,17 +85,20 @@ class Flag:
     read_file: Callable[[str, str], TextFile] | None = None
 
     def read(self, text: str) -> str:
-        """The canonical spelling of a value. Raises UsageError for one that ATC does not take, Unsupported (E10055) for
-        a flag that is refused.
+        """The canonical spelling of a value; empty if the flag counts as not given. Raises UsageError for a value that
+        ATC does not take, Unsupported (E10055) for a flag that is refused.
         """
         where = Where(option=self.name)
+        if not text and self.kind is not FlagKind.BOOL and self.name not in _NEVER_EMPTY:
+            return ""
         if self.support is Support.REFUSED:
-            raise Unsupported("E10055", f"--{self.name} is not supported: {self.note}", where=where)
+            kind = Unsupported if self.code == "E10055" else UsageError
+            raise kind(self.code, f"--{self.name} is not supported: {self.note}", where=where)
         if self.kind is FlagKind.BOOL:
             if text.lower() not in _TRUE | _FALSE:
                 raise UsageError("E10005", f'--{self.name}: "{text}" must be true or false', where=where)
             return "true" if text.lower() in _TRUE else "false"
-        if not text.strip():
+        if text.isspace():
             raise UsageError("E10004", f"--{self.name} needs a value", where=where)
         if self.choices and text not in self.choices:
             what = f'--{self.name}: "{text}" is not one of {", ".join(self.choices)}'
@@ -114,8 +127,8 @@ def _recorded(
     return Flag(name, group, note, kind, default, choices, code, Support.RECORDED, is_deprecated, form)
 
 
-def _refused(name: str, group: FlagGroup, why: str) -> Flag:
-    return Flag(name, group, why, support=Support.REFUSED)
+def _refused(name: str, group: FlagGroup, why: str, code: str = "E10055") -> Flag:
+    return Flag(name, group, why, code=code, support=Support.REFUSED)
 
 
 _G, _I, _O, _T = FlagGroup.GENERAL, FlagGroup.INPUT, FlagGroup.OUTPUT, FlagGroup.TARGET
@@ -134,12 +147,11 @@ FLAGS: tuple[Flag, ...] = (
         FlagKind.INT32,
         "0",
         ("0", "1", "3", "5", "6", "7", "30"),
-        "E10006",
     ),
     *_flags(
         _I,
         ("model", "the model"),
-        _refused("weight", _I, _CAFFE),
+        ("weight", "weights of Caffe, whose models are not read: ignored"),
         ("om", "the package, model or dump that modes 1, 5 and 6 read"),
         Flag("framework", _I, "3: TensorFlow, 5: ONNX", FlagKind.INT32, "-1", ("0", "1", "3", "5"), "E10007"),
         Flag(
@@ -174,7 +186,7 @@ FLAGS: tuple[Flag, ...] = (
     *_flags(
         _T,
         ("soc_version", "the chip to compile for"),
-        _recorded("virtual_type", _T, "no slices of a chip", _ZERO_ONE, "0", "E10006", FlagKind.INT32),
+        _recorded("virtual_type", _T, "no slices of a chip", _ZERO_ONE, "0", kind=FlagKind.INT32),
         _recorded("core_type", _T, "a CPU has cores of one kind", ("AiCore", "VectorCore"), "AiCore"),
         _recorded(
             "aicore_num", _T, "a session has as many threads as it is given", form=(r"[1-9]\d*\|([1-9]\d*)?", '"24|48"')
@@ -217,8 +229,12 @@ FLAGS: tuple[Flag, ...] = (
             default="true",
             choices=_TRUE_FALSE,
         ),
-        _recorded(
-            "oo_dead_code_elimination", _M, "nodes that no output needs are removed at every level", _TRUE_FALSE, "true"
+        Flag(
+            "oo_dead_code_elimination",
+            _M,
+            "false: both branches of an If with a constant condition stay",
+            default="true",
+            choices=_TRUE_FALSE,
         ),
         Flag(
             "topo_sorting_mode",
@@ -228,7 +244,14 @@ FLAGS: tuple[Flag, ...] = (
             choices=("0", "1", "2", "3"),
         ),
         Flag("disable_reuse_memory", _M, "1: no activation shares memory", FlagKind.INT32, "0", _ZERO_ONE, "E10006"),
-        Flag("enable_single_stream", _M, "no branches beside each other", default="false", choices=_TRUE_FALSE),
+        Flag(
+            "enable_single_stream",
+            _M,
+            "no branches beside each other",
+            default="false",
+            choices=_TRUE_FALSE,
+            code="E10005",
+        ),
         _recorded(
             "multi_stream_parallel_mode",
             _M,
@@ -238,7 +261,12 @@ FLAGS: tuple[Flag, ...] = (
                 "cv, LoadBalance:N or MainStream:N, N from 1 to 64",
             ),
         ),
-        _refused("enable_scope_fusion_passes", _M, _LATER),
+        _recorded(
+            "enable_scope_fusion_passes",
+            _M,
+            "graphs of TensorFlow are read node by node; passes fuse by structure, not by the names of scopes",
+            form=(r"\w+(,\w+)*", "Pass1,Pass2"),
+        ),
         Flag(
             "quant_dumpable",
             _M,
@@ -251,8 +279,8 @@ FLAGS: tuple[Flag, ...] = (
         _refused("hccl_sub_comm_config", _M, "groups are a file of atcpy run --groups"),
         _refused("compression_optimize_conf", _M, _QUANTIZE),
         _recorded("enable_small_channel", _M, "first convolutions of few channels are fast always", _ZERO_ONE, "0"),
-        _recorded("enable_attr_compression", _M, "packages are small as they are", _TRUE_FALSE, "true"),
-        _recorded("enable_compress_weight", _M, "weights are read where they lie", _TRUE_FALSE, "false"),
+        _recorded("enable_attr_compression", _M, "packages are small as they are", _TRUE_FALSE, "true", "E10005"),
+        _recorded("enable_compress_weight", _M, "weights are read where they lie", _TRUE_FALSE, "false", "E10005"),
         _recorded("compress_weight_conf", _M, "weights are read where they lie"),
         _recorded("sparsity", _M, "no kernel for 4:2 sparse weights", _ZERO_ONE, "0", "E10006", FlagKind.INT32),
         _recorded(
@@ -262,8 +290,10 @@ FLAGS: tuple[Flag, ...] = (
             ("l2_optimize", "l1_optimize", "off_optimize"),
             "l2_optimize",
         ),
-        _recorded("ac_parallel_enable", _M, "operators are compiled already", _ZERO_ONE, "0"),
-        _recorded("tiling_schedule_optimize", _M, "tiles are chosen when a package is loaded", _ZERO_ONE, "0"),
+        _recorded("ac_parallel_enable", _M, "operators are compiled already", _ZERO_ONE, "0", "E10006"),
+        _recorded(
+            "tiling_schedule_optimize", _M, "tiles are chosen when a package is loaded", _ZERO_ONE, "0", "E10006"
+        ),
         _recorded(
             "h2d_overlapped_with_compute", _M, "nothing is copied to a device", form=(r"\d+(,\d+)*", '0, 1 or "44,64"')
         ),
@@ -304,15 +334,21 @@ FLAGS: tuple[Flag, ...] = (
         ("keep_dtype", "file of nodes, and of OpType::T, that keep their types"),
         ("customize_dtypes", "file of the types of inputs and outputs, by node or OpType::T"),
         ("modify_mixlist", "JSON file that changes the lists of a mixed mode"),
-        Flag("is_weight_clip", _P, "0: lowered weights may become infinite", default="1", choices=_ZERO_ONE),
-        _recorded("allow_hf32", _P, "float32 stays float32", _TRUE_FALSE),
+        Flag(
+            "is_weight_clip",
+            _P,
+            "0: lowered weights may become infinite",
+            default="1",
+            choices=_ZERO_ONE,
+            code="E10006",
+        ),
+        _recorded("allow_hf32", _P, "float32 stays float32", _TRUE_FALSE, code="E10005"),
         ("optimization_switch", 'passes by name, "Pass:on;Pass:off"'),
         _recorded(
             "static_model_ops_lower_limit",
             _P,
             "parts of known shapes are planned with the others",
             default="4",
-            code="E10013",
             form=(r"-1|\d+", "-1 or a number of operators"),
         ),
         _recorded("jit_compile", _P, "operators are compiled already", ("0", "1", "2"), "1"),
@@ -340,10 +376,21 @@ FLAGS: tuple[Flag, ...] = (
         ),
         _refused("status_check", _D, "atcpy run --check-finite says where values overflow"),
         _recorded(
-            "deterministic", _D, "results are the same in every run, for every number of threads", _ZERO_ONE, "0"
+            "deterministic",
+            _D,
+            "results are the same in every run, for every number of threads",
+            _ZERO_ONE,
+            "0",
+            "E10006",
         ),
-        _refused("deterministic_level", _D, _LATER),
-        _recorded("atomic_clean_policy", _D, "no kernel needs memory that is cleared", _ZERO_ONE, "0"),
+        Flag(
+            "deterministic_level",
+            _D,
+            "1: as --deterministic; 2: rows of the same numbers have the same results; 3, for any batch, is refused",
+            default="0",
+            choices=("0", "1", "2", "3"),
+        ),
+        _recorded("atomic_clean_policy", _D, "no kernel needs memory that is cleared", _ZERO_ONE, "0", "E10006"),
         _recorded(
             "op_debug_level",
             _D,
@@ -365,12 +412,25 @@ FLAGS: tuple[Flag, ...] = (
             "shape_precise",
             is_deprecated=True,
         ),
-        _refused("save_original_model", _D, _LATER),
+        Flag(
+            "save_original_model",
+            _D,
+            "true: write the package OUTPUT_original.om too, which is not optimised",
+            default="false",
+            choices=_TRUE_FALSE,
+            code="E10005",
+        ),
         _recorded("target", _D, "packages run on any host"),
         _recorded("device_id", _D, "a CPU has no number", default="0"),
         _refused("cal_conf", _D, _QUANTIZE),
-        _refused("auto_tune_mode", _D, "ATC itself has given it up for AOE"),
+        _refused("auto_tune_mode", _D, "ATC has given up tuning for AOE; kernels are chosen without it", "E10001"),
         _refused("build_config", _D, "it belongs to --mode=7"),
     ),
 )
 FLAG_BY_NAME: Mapping[str, Flag] = {flag.name: flag for flag in FLAGS}
+
+
+def read_flags(texts: Mapping[str, str]) -> dict[str, str]:
+    """The values of flags by their names, without those that count as not given. Raises what `Flag.read` does."""
+    values = {name: FLAG_BY_NAME[name].read(text) for name, text in texts.items()}
+    return {name: value for name, value in values.items() if value}

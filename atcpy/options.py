@@ -285,6 +285,7 @@ class PrepareOptions:
     level: OoLevel = OoLevel.O2
     switches: PassSwitches = PassSwitches()
     fold_constants: bool = True
+    remove_dead_branches: bool = True  # those of an If whose condition is constant
     quant_dumpable: bool = False  # QuantizeLinear and DequantizeLinear stay nodes: nothing computes on integers instead
     max_const_bytes: int = 16 * MIB
     max_growth: float = 1.1
@@ -360,6 +361,7 @@ class ConvertOptions:
     export_compile_stat: int = 0
     skipped_passes: tuple[str, ...] = ()
     custom_ops: tuple[OpsModule, ...] = ()
+    deterministic_level: int = 0
     sign: Path | None = None
     external_weight: ExternalWeight = ExternalWeight.INSIDE
     verify_ir: bool = False
@@ -1112,6 +1114,16 @@ def _splits_text(table: Mapping[str, tuple[float, ...]]) -> str:
 _MAX_RANKS = 1_000_000
 
 
+def _read_deterministic_level(option: str, value: object) -> int:
+    """ATC's levels: 1 is true of all packages, 3 of none."""
+    level = read_int(option, value, 0, 3)
+    if level == 3:
+        what = f"--{option}: 3 is not supported: products of one row are summed in another order than those of several"
+        hint = f"--{option}=2: the same results wherever a row is, for one size of the batch"
+        raise Unsupported("E10055", what, where=Where(option=option), hint=hint)
+    return level
+
+
 def _read_network(option: str, value: object) -> Network:
     """`alpha=16e-6,ranks=8`, or a mapping; what is not given stays as it is."""
     if isinstance(value, Network):
@@ -1191,6 +1203,7 @@ _TABLE = (
     Option("static", read_bool, False, "refuse a model with an open dimension"),
     Option("oo_level", choice(_LEVELS), OoLevel.O2, "how much is optimised, O0 to O3"),
     Option("oo_constant_folding", read_bool, True, "false: what depends on constants only is computed at run time"),
+    Option("oo_dead_code_elimination", read_bool, True, "false: both branches of an If with a constant condition stay"),
     Option(
         "quant_dumpable",
         read_zero_or_one,
@@ -1301,6 +1314,12 @@ _TABLE = (
         read_external_weight,
         ExternalWeight.INSIDE,
         "1: weights in files of their own, in the folder weight beside the package; 2: all in one file there",
+    ),
+    Option(
+        "deterministic_level",
+        _read_deterministic_level,
+        0,
+        "2: rows of the same numbers have the same results, wherever they are; refused for nodes that differ",
     ),
     Option("max_const", read_size, 16 * MIB, "largest constant that folding may make, as 1M"),
     Option("max_growth", number(read_float, 0, 1000), 1.1, "how far folding may let the weights grow"),
@@ -1434,6 +1453,7 @@ def _sorted_into_records(read: Mapping[str, Any], recorded: Mapping[str, str]) -
             level=level,
             switches=switches,
             fold_constants=value["oo_constant_folding"],
+            remove_dead_branches=value["oo_dead_code_elimination"],
             quant_dumpable=value["quant_dumpable"],
             max_const_bytes=value["max_const"],
             max_growth=value["max_growth"],
@@ -1468,6 +1488,7 @@ def _sorted_into_records(read: Mapping[str, Any], recorded: Mapping[str, str]) -
         export_compile_stat=value["export_compile_stat"],
         skipped_passes=tuple(value["skip_pass"]),
         custom_ops=value["custom_ops"],
+        deterministic_level=value["deterministic_level"],
         sign=value["sign"],
         external_weight=value["external_weight"],
         verify_ir=value["debug"],
@@ -1575,6 +1596,7 @@ _COMPILING = frozenset(
     {
         "oo_level",
         "oo_constant_folding",
+        "oo_dead_code_elimination",
         "quant_dumpable",
         "op_select_implmode",
         "optimization_switch",

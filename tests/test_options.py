@@ -87,6 +87,8 @@ EFFECTS: dict[str, tuple[object, str, object]] = {
     "fold_default_inputs": ("true", "parse.fold_default_inputs", True),
     "oo_level": ("O1", "optimize.level", OoLevel.O1),
     "oo_constant_folding": ("false", "prepare.fold_constants", False),
+    "oo_dead_code_elimination": ("false", "prepare.remove_dead_branches", False),
+    "deterministic_level": ("2", "deterministic_level", 2),
     "quant_dumpable": ("1", "prepare.quant_dumpable", True),
     "skip_pass": ("A,B", "prepare.switches.named", {"A": False, "B": False}),
     "optimization_switch": ("A:on;B:off", "optimize.switches.named", {"A": True, "B": False}),

@@ -111,12 +111,14 @@ class ConvertArguments(CommonArguments, PassArguments, AllReduceArguments, Preci
     static: bool | str
     fold_default_inputs: bool | str
     oo_constant_folding: bool | str
+    oo_dead_code_elimination: bool | str
     quant_dumpable: bool | int | str
     enable_graph_kernel: bool | str
     disable_reuse_memory: bool | int | str
     no_reuse_mem: Names
     enable_single_stream: bool | str
     topo_sorting_mode: str
+    deterministic_level: int | str
     allreduce_split_idx: Numbers
     dump_graph: Path
     dump_stages: Names

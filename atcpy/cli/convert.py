@@ -22,11 +22,12 @@ PRECISION_TABLE = (
 TABLE = (
     "soc", "framework", "custom_ops", "input_shape", "dynamic_batch_size", "dynamic_image_size", "dynamic_dims",
     "out_nodes", "input_format", "insert_op_conf", "signature", "tag_set",
-    "zipmap", "static", "fold_default_inputs", "oo_level", "oo_constant_folding", "quant_dumpable", "skip_pass",
+    "zipmap", "static", "fold_default_inputs", "oo_level", "oo_constant_folding", "oo_dead_code_elimination",
+    "quant_dumpable", "skip_pass",
     "fusion_switch_file", "optimization_switch", "pass_limit", *PRECISION_TABLE, "op_select_implmode",
     "enable_graph_kernel", "disable_reuse_memory", "no_reuse_mem",
-    "enable_single_stream", "topo_sorting_mode", "external_weight", "iterations_per_loop", "state", "stepped",
-    "max_const", "max_growth", "allreduce_split", "allreduce_split_size",
+    "enable_single_stream", "topo_sorting_mode", "deterministic_level", "external_weight",
+    "iterations_per_loop", "state", "stepped", "max_const", "max_growth", "allreduce_split", "allreduce_split_size",
     "allreduce_split_index", "allreduce_split_threshold", "allreduce_cost", "sign",
     "dump_graph", "dump_stages", "dump_passes", "export_compile_stat",
 )  # fmt: skip

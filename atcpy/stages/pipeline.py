@@ -40,6 +40,7 @@ from atcpy.passes.split.known_shapes import is_known
 from atcpy.precision_options import PrecisionOptions
 from atcpy.stages import report as reporting
 from atcpy.stages.compile import compile_graph
+from atcpy.stages.determinism import check_positions
 from atcpy.stages.gears import compile_gears
 from atcpy.stages.iterate import iterate
 from atcpy.stages.optimize import optimize
@@ -120,6 +121,8 @@ def compile_model(
         prepare_bodies(graph, manager)
     identity = Identity(options.soc, options.atc_cmdline, parsed.source, __version__)
     compiled, transdata_left = _compile_prepared(graph, full, options, identity, manager, clock)
+    if options.deterministic_level > 1:
+        check_positions(compiled.graph)
     _account_for_sources(compiled.graph)
     return compiled, _report(compiled, parsed, options, nodes_before, transdata_left, clock.times, warnings)
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 
-from atcpy.atc_flags import FLAG_BY_NAME, FLAGS, FlagKind, Support
+from atcpy.atc_flags import FLAG_BY_NAME, FLAGS, FlagKind, Support, read_flags
 from atcpy.cli.atc.arguments import ArgumentError, read_arguments
 from atcpy.cli.atc.modes import AtcRun, check, dump_to_json, make_package, make_single_ops, show_package, to_json
 from atcpy.cli.console import write_lines
@@ -77,7 +77,7 @@ def _run(words: Sequence[str]) -> int:
 
 def _values(texts: Mapping[str, str]) -> tuple[dict[str, str], list[AtcWarning]]:
     """The values of all flags, and warnings for what is ignored in a file of them."""
-    values = {name: FLAG_BY_NAME[name].read(text) for name, text in texts.items()}
+    values = read_flags(texts)
     if not any(name.startswith("raw_ge_options") for name in values):
         return values, []
     from atcpy.cli.atc.raw_options import with_raw_options
@@ -94,12 +94,16 @@ def _mode(run: AtcRun) -> Callable[[AtcRun], Sequence[AtcWarning]]:
     return _MODES[mode]
 
 
-def _warnings(texts: Mapping[str, str]) -> list[AtcWarning]:
-    return [
+def _warnings(values: Mapping[str, str]) -> list[AtcWarning]:
+    warnings = [
         AtcWarning("W0030", f"--{name} is deprecated: {FLAG_BY_NAME[name].note}", Where(option=name))
-        for name in texts
+        for name in values
         if FLAG_BY_NAME[name].is_deprecated
     ]
+    if "weight" in values:
+        what = "--weight is ignored: the model holds its weights"
+        warnings.append(AtcWarning("W0012", what, Where(option="weight")))
+    return warnings
 
 
 def _fail(error: AtcError | InternalError) -> int:

@@ -23,12 +23,14 @@ _NO_FRAMEWORK = {"0": "Caffe", "1": "MindSpore"}
 # Flags that say what to do, not how to compile.
 _OF_THE_COMMAND = frozenset(
     {
-        *("mode", "model", "om", "output", "json", "check_report", "log", "dump_mode", "debug_dir"),
-        *("display_model_info", "singleop"),
+        *("mode", "model", "weight", "om", "output", "json", "check_report", "log", "dump_mode", "debug_dir"),
+        *("display_model_info", "singleop", "save_original_model"),
     }
 )
 # Flags whose default is another one than that of `atcpy convert`.
 _OWN_DEFAULTS = ("oo_level", "topo_sorting_mode", "export_compile_stat")
+# What `save_original_model` leaves out: the model as it was read computes in its own types.
+_OF_PRECISION = ("precision_mode", "precision_mode_v2", "keep_dtype", "customize_dtypes", "modify_mixlist")
 # Flags of models, which a file of --singleop describes itself.
 _OF_MODELS = frozenset({"model", "framework", "insert_op_conf"})
 
@@ -45,9 +47,10 @@ class AtcRun:
         return self.values.get(name, FLAG_BY_NAME[name].default)
 
     def require(self, name: str) -> str:
-        """The value of a flag that must be given. Raises UsageError (E10054)."""
+        """The value of a flag that must be given. Raises UsageError (E10054, E10004 as ATC for `om` and `json`)."""
         if name not in self.values:
-            raise UsageError("E10054", f"--{name} is required", where=Where(option=name))
+            code, what = ("E10004", "needs a value") if name in ("om", "json") else ("E10054", "is required")
+            raise UsageError(code, f"--{name} {what}", where=Where(option=name))
         return self.values[name]
 
     def require_file(self, name: str) -> Path:
@@ -86,10 +89,21 @@ def make_package(run: AtcRun) -> Sequence[AtcWarning]:
     statistics = CompileStatistics(options.export_compile_stat)
     report = pipeline.convert(model, target, options, Watcher(run.invocation, options.dump, folder))
     statistics.compiled(report)
+    if run.text("save_original_model") == "true":
+        pipeline.convert(model, _original(target), _unoptimised(run))
     if run.text("display_model_info") == "1":
         _show(target, run)
     statistics.at_end(report)
     return report.warnings
+
+
+def _original(target: Path) -> Path:
+    return target.with_name(target.name.removesuffix(".om") + "_original.om")
+
+
+def _unoptimised(run: AtcRun) -> ConvertOptions:
+    values = {name: value for name, value in run.values.items() if name not in _OF_PRECISION}
+    return _conversion(replace(run, values=values), oo_level="O0", export_compile_stat="0")
 
 
 def make_single_ops(run: AtcRun) -> Sequence[AtcWarning]:
@@ -191,7 +205,7 @@ def _debug_dir(run: AtcRun) -> Path:
     return folder
 
 
-def _conversion(run: AtcRun) -> ConvertOptions:
+def _conversion(run: AtcRun, **replaced: str) -> ConvertOptions:
     values: dict[str, Any] = {name: run.text(name) for name in _OWN_DEFAULTS}
     recorded: dict[str, str] = {}
     for name, text in run.values.items():
@@ -208,7 +222,7 @@ def _conversion(run: AtcRun) -> ConvertOptions:
         values["input_shape"] = _shape_of_range("input_shape", values["input_shape"])
     if unshared := os.environ.get("OP_NO_REUSE_MEM"):
         values["no_reuse_mem"] = unshared
-    return convert_options(values, recorded=recorded)
+    return convert_options({**values, **replaced}, recorded=recorded)
 
 
 def _check_pairs(values: Mapping[str, str]) -> None:
@@ -223,6 +237,16 @@ def _check_pairs(values: Mapping[str, str]) -> None:
     if "multi_stream_parallel_mode" in values and values.get("enable_single_stream") == "true":
         what = "--multi_stream_parallel_mode and --enable_single_stream cannot be used together"
         raise UsageError("E10001", what, where=Where(option="multi_stream_parallel_mode"))
+    is_deterministic, level = values.get("deterministic", "0") != "0", values.get("deterministic_level", "")
+    if level and is_deterministic != (level != "0"):
+        what = f"--deterministic={int(is_deterministic)} and --deterministic_level={level}: both are 0, or none"
+        hint = "--deterministic=1 --deterministic_level=1"
+        raise UsageError("E10001", what, where=Where(option="deterministic_level"), hint=hint)
+    if values.get("framework") == "5" and values.get("input_format", "") in ("NHWC", "NDHWC"):
+        what = (
+            f"--input_format: {values['input_format']} is a layout of TensorFlow's models; ONNX has NCHW, ND and NCDHW"
+        )
+        raise UsageError("E10001", what, where=Where(option="input_format"), hint="--input_format=NCHW")
     if values.get("enable_compress_weight") == "true" and "compress_weight_conf" in values:
         what = "--enable_compress_weight and --compress_weight_conf cannot be used together"
         raise UsageError("E10047", what, where=Where(option="compress_weight_conf"))

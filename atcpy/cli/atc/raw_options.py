@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from atcpy.atc_flags import FLAG_BY_NAME, FlagKind
+from atcpy.atc_flags import FLAG_BY_NAME, FlagKind, read_flags
 from atcpy.config_files import members_of, parse_config, read_text_file
 from atcpy.errors import AtcWarning, Unsupported, UsageError, Where
 from atcpy.ge.options import option_name
@@ -48,7 +48,7 @@ def with_raw_options(values: Mapping[str, str]) -> tuple[dict[str, str], list[At
                 raise Unsupported("E10055", what, where=where, hint=f"drop it, or ignore such options: --{IGNORE}")
             warnings.append(AtcWarning("W0012", what, where))
         else:
-            found[name] = FLAG_BY_NAME[name].read(text)
+            found |= read_flags({name: text})
     given = {name: value for name, value in values.items() if name not in (FLAG, IGNORE)}
     return {**found, **given}, warnings
 

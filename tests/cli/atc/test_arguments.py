@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from atcpy.atc_flags import FLAG_BY_NAME, FLAGS, FlagKind, Support
+from atcpy.atc_flags import FLAG_BY_NAME, FLAGS, FlagKind, Support, read_flags
 from atcpy.cli.atc.arguments import ArgumentError, read_arguments
 from atcpy.errors import AtcError
 
@@ -77,7 +77,8 @@ def test_a_closed_set_takes_its_values_and_no_others(name: str) -> None:
 def test_what_is_refused_says_why(name: str) -> None:
     with pytest.raises(AtcError) as caught:
         FLAG_BY_NAME[name].read("1")
-    assert (caught.value.code, caught.value.exit_code) == ("E10055", 4)
+    expected = ("E10001", 2) if name == "auto_tune_mode" else ("E10055", 4)  # ATC itself refuses to tune
+    assert (caught.value.code, caught.value.exit_code) == expected
     assert FLAG_BY_NAME[name].note in str(caught.value)
 
 
@@ -94,7 +95,43 @@ def test_bools(text: str, value: str | None) -> None:
         assert flag.read(text) == value
 
 
-def test_a_text_is_not_empty() -> None:
+def test_a_text_is_no_blank() -> None:
     with pytest.raises(AtcError) as caught:
         FLAG_BY_NAME["model"].read(" ")
     assert caught.value.code == "E10004"
+
+
+def test_what_is_empty_counts_as_not_given() -> None:
+    names = ("insert_op_conf", "multi_stream_parallel_mode", "enable_single_stream", "cluster_config", "auto_tune_mode")
+    assert read_flags({**dict.fromkeys(names, ""), "model": "m"}) == {"model": "m"}
+    assert read_flags({"help": ""}) == {"help": "true"}
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        ("mode", "E10001"),
+        ("framework", "E10007"),
+        ("log", "E10010"),
+        ("is_weight_clip", "E10006"),
+        ("precision_mode", "E10001"),
+    ],
+)
+def test_what_atc_checks_while_it_reads_must_not_be_empty(name: str, code: str) -> None:
+    with pytest.raises(AtcError) as caught:
+        FLAG_BY_NAME[name].read("")
+    assert caught.value.code == code
+
+
+CODES = {
+    "E10005": ("enable_single_stream", "enable_compress_weight", "allow_hf32", "save_original_model"),
+    "E10006": ("deterministic", "atomic_clean_policy", "is_weight_clip", "ac_parallel_enable", "sparsity", "dump_mode"),
+    "E10001": ("mode", "virtual_type", "op_debug_level", "deterministic_level", "topo_sorting_mode", "core_type"),
+}
+
+
+@pytest.mark.parametrize(("code", "name"), [(code, name) for code, names in CODES.items() for name in names])
+def test_the_codes_of_closed_sets_are_those_of_atc(code: str, name: str) -> None:
+    with pytest.raises(AtcError) as caught:
+        FLAG_BY_NAME[name].read("9")
+    assert caught.value.code == code

@@ -62,6 +62,10 @@ def test_all_that_is_wrong_with_a_model_is_said(invoke: Invoke) -> None:
     [
         (["--optypelist_for_implmode=Gelu"], "E10001"),
         (["--enable_compress_weight=true", "--compress_weight_conf=w.json"], "E10047"),
+        (["--deterministic_level=1"], "E10001"),
+        (["--deterministic=1", "--deterministic_level=0"], "E10001"),
+        (["--input_format=NHWC"], "E10001"),
+        (["--input_format=NDHWC"], "E10001"),
     ],
 )
 def test_options_that_exclude_or_need_each_other(invoke: Invoke, options: list[str], code: str) -> None:
@@ -72,6 +76,10 @@ def test_options_that_may_be_together(invoke: Invoke) -> None:
     assert converted(invoke, "--optypelist_for_implmode=Gelu", "--op_select_implmode=high_performance").code == 0
     assert converted(invoke, "--enable_compress_weight=false", "--compress_weight_conf=w.json").code == 0
     assert converted(invoke, "--enable_compress_weight=true").code == 0
+    assert converted(invoke, "--deterministic=1").code == 0
+    assert converted(invoke, "--deterministic=0", "--deterministic_level=0").code == 0
+    assert converted(invoke, "--deterministic=1", "--deterministic_level=2").code == 0
+    assert converted(invoke, "--input_format=NCDHW").code == 0
 
 
 def test_pictures_are_not_fed_as_float16(invoke: Invoke, folder: Path) -> None:
@@ -138,6 +146,26 @@ def test_a_node_to_keep_that_is_not_there(invoke: Invoke, folder: Path) -> None:
     (folder / "keep.cfg").write_text("/layer2/Relv\n")
     wrong = converted(invoke, "--precision_mode=allow_mix_precision", "--keep_dtype=keep.cfg")
     assert '"/layer2/Relu"' in assert_failed(wrong, "E10016", 2)
+
+
+def test_results_that_do_not_depend_on_the_batch_are_refused(invoke: Invoke) -> None:
+    ran = converted(invoke, "--deterministic=1", "--deterministic_level=3")
+    assert "--deterministic_level: 3 is not supported" in assert_failed(ran, "E10055", 4)
+
+
+def test_weights_of_caffe_are_ignored_for_other_models(invoke: Invoke) -> None:
+    ran = converted(invoke, "--weight=w.caffemodel")
+    assert (ran.code, lines_of(ran)[3:]) == (0, ["W0012: --weight is ignored: the model holds its weights"])
+    caffe = invoke("atc", "--model=r.onnx", "--framework=0", "--weight=w.caffemodel", "--output=r", SOC)
+    assert_failed(caffe, "E10055", 4)
+
+
+@pytest.mark.parametrize(
+    "words", [["--mode=1", "--json=x.json"], ["--mode=1", "--om=r.onnx", "--framework=5"], ["--mode=6"]]
+)
+def test_files_of_the_other_modes_are_required(invoke: Invoke, words: list[str]) -> None:
+    missing = "om" if "--om=r.onnx" not in words else "json"
+    assert f"--{missing} needs a value" in assert_failed(invoke("atc", *words), "E10004", 2)
 
 
 def test_the_info_block_takes_no_framework(invoke: Invoke) -> None:

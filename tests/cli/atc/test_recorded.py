@@ -75,7 +75,8 @@ def test_modes_are_of_types_and_files_that_exist(folder: Path) -> None:
         ("aicore_num", ["24|48", "8|"], ["24", "|48", "0|1"], "E10001"),
         ("multi_stream_parallel_mode", ["cv", "LoadBalance:64", "MainStream:1"], ["LoadBalance:65", "cv:2"], "E10001"),
         ("h2d_overlapped_with_compute", ["0", "44,64"], ["44;64", "on"], "E10001"),
-        ("static_model_ops_lower_limit", ["-1", "0", "40"], ["-2", "four"], "E10013"),
+        ("static_model_ops_lower_limit", ["-1", "0", "40"], ["-2", "four"], "E10001"),
+        ("enable_scope_fusion_passes", ["ScopeAPass", "ScopeAPass,ScopeBPass"], ["a b", "a,"], "E10001"),
     ],
 )
 def test_forms_of_values(name: str, right: list[str], wrong: list[str], code: str) -> None:

@@ -62,10 +62,31 @@ def test_what_quantises_is_fused_unless_it_is_to_be_dumped(invoke: Invoke) -> No
         np.testing.assert_array_equal(y, np.rint(x @ weights * 2) / 2)
 
 
-def test_dead_code_is_removed_whatever_is_asked_for(invoke: Invoke) -> None:
-    dead = CONSTANTS.replace("[product]", "n = Neg(x)\n [product]")
-    for value in ("true", "false"):
-        assert "Neg" not in ops(invoke, dead, f"--oo_dead_code_elimination={value}")
+BRANCHES = """<ir_version: 8, opset_import: ["" : 17]> g (float[3] x) => (float[3] y) {
+    t = Constant<value = bool {1}>()
+    y = If(t) <then_branch = th () => (float[3] u) { u = Neg(x) }, else_branch = el () => (float[3] v) { v = Abs(x) }>
+}"""
+
+
+def test_dead_branches_are_removed_unless_it_is_switched_off(invoke: Invoke) -> None:
+    x = np.float32([1, -2, 0.5])
+    off = "--oo_dead_code_elimination=false"
+    for options, has_if in (([], False), (["--oo_dead_code_elimination=true"], False), ([off], True)):
+        assert ("If" in ops(invoke, BRANCHES, *options)) is has_if
+        [y] = InferenceSession("m.om").run(None, {"x": x})
+        np.testing.assert_array_equal(y, -x)
+
+
+def test_the_original_model_is_written_beside_it(invoke: Invoke) -> None:
+    assert "CumSum" not in ops(invoke, CONSTANTS, "--save_original_model=false")
+    assert not Path("m_original.om").exists()
+    ops(invoke, CONSTANTS, "--save_original_model=true", "--precision_mode=force_fp16", "--input_shape=x:3")
+    shown = invoke("inspect", "m_original.om", "--all").out
+    assert "CumSum" in shown
+    assert "--precision_mode" not in shown
+    assert "--input_shape=x:3" in shown
+    [y] = InferenceSession("m_original.om").run(None, {"x": np.float32([1, -2, 0.5])})
+    np.testing.assert_array_equal(y, np.float32([1, -6, 3]))
 
 
 def test_the_environment_names_results_that_share_no_memory(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:

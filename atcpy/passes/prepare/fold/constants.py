@@ -72,6 +72,10 @@ class _Sweep:
         self._known = KnownValues(inferred.elements)
         self._depth = -1  # of the graph that is swept: in how many bodies it is
 
+    @property
+    def _removes_branches(self) -> bool:
+        return self._options.level >= OoLevel.O1 and self._options.remove_dead_branches
+
     def run(self, graph: Graph) -> None:
         """Every problem of the graph in one error."""
         problems: list[AtcError] = []
@@ -89,7 +93,7 @@ class _Sweep:
             return
         try:
             if node.has_subgraphs:
-                chosen = _chosen_branch(node) if self._options.level >= OoLevel.O1 else None
+                chosen = _chosen_branch(node) if self._removes_branches else None
                 if chosen is None:
                     infer_through_bodies(node, self._known, self.run, self._depth)
                     self._changed.update(node.outputs)
