@@ -49,6 +49,10 @@ _TYPES: Mapping[str, DType] = {
     "complex128": DType.COMPLEX128,
 }
 _ABSENT = "UNDEFINED"
+# GE's op has attributes that ONNX's op of that name has not, but another op has: their names there.
+_OTHER_OPS: Mapping[str, tuple[str, Mapping[str, str]]] = {
+    "MatMul": ("Gemm", {"transpose_x1": "transA", "transpose_x2": "transB"}),
+}
 _FORMATS: Mapping[str, FormatKind] = {kind.name: kind for kind in PLAIN_KINDS}
 
 
@@ -108,8 +112,7 @@ class _Reader:
         op_type = self._text(record, "op")
         inputs = [self._desc(item, f"x{n}") for n, item in enumerate(self._list(record, "input_desc"))]
         outputs = [self._desc(item, f"y{n}") for n, item in enumerate(self._list(record, "output_desc"))]
-        operator = OperatorFactory.CreateOperator(op_type, op_type)
-        self._set_attrs(operator, record)
+        operator = self._operator(op_type, self._attrs(record))
         data = list(self._connect(operator, inputs))
         declared = [desc for desc in outputs if desc is not None]
         if operator.prototype.outputs[-1].is_dynamic:
@@ -163,16 +166,26 @@ class _Reader:
             raise self._refused(f'"const_value" of {desc.name} does not fit: {error}') from error
         return Const(desc.name).set_attr_value(array)
 
-    def _set_attrs(self, operator: Operator, record: Mapping[str, Any]) -> None:
+    def _operator(self, op_type: str, attrs: Mapping[str, Any]) -> Operator:
+        other, renamed = _OTHER_OPS.get(op_type, (op_type, {}))
+        if not renamed.keys() & attrs:
+            other, renamed = op_type, {}
+        operator = OperatorFactory.CreateOperator(op_type, other)
+        for name, value in attrs.items():
+            if name in renamed and not isinstance(value, bool):
+                raise self._refused(f'the attribute "{name}" is not true or false')
+            operator.SetAttr(renamed.get(name, name), int(value) if name in renamed else value)
+        return operator
+
+    def _attrs(self, record: Mapping[str, Any]) -> dict[str, Any]:
+        attrs: dict[str, Any] = {}
         for item in self._list(record, "attr", required=False):
             attr = members_of(self._path, f"an attribute of {self._what}", item, _ATTR_KEYS)
             name = self._text(attr, "name")
             if "value" not in attr:
                 raise self._refused(f'the attribute "{name}" has no "value"')
-            value = attr["value"]
-            if attr.get("type") == "data_type":
-                value = self._dtype(value)
-            operator.SetAttr(name, value)
+            attrs[name] = self._dtype(attr["value"]) if attr.get("type") == "data_type" else attr["value"]
+        return attrs
 
     def _desc(self, value: object, default_name: str) -> _Desc | None:
         """An input or output; None is left out."""

@@ -158,3 +158,20 @@ def test_options_that_go_with_it(invoke: Invoke) -> None:
     for missing in ("--output=out", SOC):
         words = [word for word in ("--singleop=ops.json", "--output=out", SOC) if word != missing]
         assert "E10054" in invoke("atc", *words).out
+
+
+@pytest.mark.parametrize(("left", "right"), [(False, False), (True, False), (False, True)])
+def test_products_have_the_attributes_of_ge(invoke: Invoke, left: bool, right: bool) -> None:
+    a = np.arange(6, dtype=np.float32).reshape((3, 2) if left else (2, 3))
+    b = np.arange(12, dtype=np.float32).reshape((4, 3) if right else (3, 4))
+    descs = [{"format": "ND", "shape": list(array.shape), "type": "float"} for array in (a, b)]
+    attrs = [{"name": f"transpose_x{n}", "type": "bool", "value": on} for n, on in ((1, left), (2, right))]
+    output = {"format": "ND", "shape": [2, 4], "type": "float"}
+    op = {"op": "MatMul", "name": "product", "input_desc": descs, "output_desc": [output], "attr": attrs}
+    Path("mm.json").write_text(json.dumps([op]))
+    assert invoke("atc", "--singleop=mm.json", "--output=out", "--soc_version=Ascend310P3").code == 0
+    [y] = InferenceSession("out/product.om").run(None, {"x0": a, "x1": b})
+    np.testing.assert_array_equal(y, (a.T if left else a) @ (b.T if right else b))
+    attrs[0]["value"] = 1
+    Path("mm.json").write_text(json.dumps([op]))
+    assert "E20003" in invoke("atc", "--singleop=mm.json", "--output=out", "--soc_version=Ascend310P3").out
