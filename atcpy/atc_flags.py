@@ -101,12 +101,24 @@ class Flag:
         if text.isspace():
             raise UsageError("E10004", f"--{self.name} needs a value", where=where)
         if self.choices and text not in self.choices:
-            what = f'--{self.name}: "{text}" is not one of {", ".join(self.choices)}'
-            raise UsageError(self.code, what, where=where, hint=did_you_mean(text, self.choices))
+            raise self._not_a_choice(text)
         if self.form is not None and re.fullmatch(self.form[0], text) is None:
             what = f'--{self.name}: "{text}" is not of the form {self.form[1]}'
             raise UsageError(self.code, what, where=where)
         return text if self.read_file is None else "sha256:" + self.read_file(self.name, text).sha256
+
+    def _not_a_choice(self, text: str) -> UsageError:
+        why, hint = f"is not one of {', '.join(self.choices)}", did_you_mean(text, self.choices)
+        match self.code:
+            case "E10005":
+                why = "must be true or false"
+            case "E10006" if self.choices == _ZERO_ONE:
+                why = "must be 0 or 1"
+            case "E10007":
+                why, hint = "is unknown", f"one of {', '.join(self.choices)}: 5 for ONNX, 3 for TensorFlow"
+            case "E10010":
+                why, hint = "is not a level", f"the levels are {', '.join(self.choices)}"
+        return UsageError(self.code, f'--{self.name}: "{text}" {why}', where=Where(option=self.name), hint=hint)
 
 
 def _flags(group: FlagGroup, *flags: tuple[str, str] | Flag) -> tuple[Flag, ...]:

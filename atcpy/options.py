@@ -376,6 +376,11 @@ class ConvertOptions:
 Reader: TypeAlias = Callable[[str, object], Any]
 
 
+def _counted(count: int, word: str) -> str:
+    """`1 gear`, `2 gears`."""
+    return f"{count} {word}" if count == 1 else f"{count} {word}s"
+
+
 def _expected(option: str, value: object, expected: str, hint: str = "", code: str = "E10001") -> UsageError:
     return UsageError(code, f'--{option}: "{value}" is not {expected}', where=Where(option=option), hint=hint)
 
@@ -540,7 +545,8 @@ def read_input_shape(option: str, value: object) -> dict[str, InputDims]:
         if item.strip():
             name, colon, dims = item.rpartition(":")
             if not colon or not name.strip():
-                raise _unreadable(option, item.strip(), start + 1, "an item is name:sizes", 'x:1,3,224,224;"y:1"')
+                hint = f'--{option}="x:1,3,224,224;y:1"'
+                raise _unreadable(option, item.strip(), start + 1, "an item is name:sizes", hint)
             if name.strip() in shapes:
                 raise _unreadable(option, item.strip(), start + 1, f'"{name.strip()}" is given twice')
             shapes[name.strip()] = _parse_dims(option, name.strip(), dims, start + len(name) + 2)
@@ -626,11 +632,13 @@ def _read_gears(option: str, value: object, separator: str) -> tuple[tuple[int, 
     if not 2 <= len(gears) <= MAX_GEARS:
         code = "E10035" if len(gears) < 2 else "E10036"
         hint = "fix the shape: --input_shape" if len(gears) < 2 else "list fewer, or keep the dims open"
-        raise UsageError(code, f"--{option}: {len(gears)} gears; 2 to {MAX_GEARS} are possible", where=where, hint=hint)
+        raise UsageError(
+            code, f"--{option}: {_counted(len(gears), 'gear')}; 2 to {MAX_GEARS} are possible", where=where, hint=hint
+        )
     first_with: dict[tuple[int, ...], int] = {}
     for index, gear in enumerate(gears):
         if len(gear) != len(gears[0]):
-            what = f"--{option}: gear {index} has {len(gear)} numbers, gear 0 has {len(gears[0])}"
+            what = f"--{option}: gear {index} has {_counted(len(gear), 'number')}, gear 0 has {len(gears[0])}"
             raise UsageError("E10037", what, where=where)
         if min(gear, default=0) <= 0:
             raise UsageError(
@@ -663,7 +671,7 @@ def read_images(option: str, value: object) -> tuple[tuple[int, ...], ...]:
     """`416,416;832,832`, or a list of pairs: height and width."""
     gears = read_dims(option, value)
     if len(gears[0]) != 2:
-        what = f'--{option}: gear 0 "{",".join(map(str, gears[0]))}" has {len(gears[0])} numbers, needs H,W'
+        what = f'--{option}: gear 0 "{",".join(map(str, gears[0]))}" has {_counted(len(gears[0]), "number")}, needs H,W'
         raise UsageError("E10020", what, where=Where(option=option))
     return gears
 
@@ -806,7 +814,7 @@ def _check_dims(option: str, opened: Mapping[str, Sequence[int]], numbers: int) 
     count = sum(map(len, opened.values()))
     if count != numbers:
         listed = ", ".join(f"{name} {list(axes)}" for name, axes in opened.items()) or "none"
-        what = f"--{option}: {numbers} numbers a gear, but {count} dims are -1 ({listed})"
+        what = f"--{option}: {_counted(numbers, 'number')} a gear, but {count} dims are -1 ({listed})"
         raise UsageError("E10045", what, where=Where(option=option))
 
 
@@ -1401,12 +1409,13 @@ def convert_options(values: Mapping[str, object] | None = None, *, recorded: Map
     """
     read: dict[str, Any] = {}
     for raw_name, value in (values or {}).items():
-        option = find_option(raw_name.removeprefix("--").replace("-", "_"), raw_name)
+        name = raw_name.removeprefix("--").replace("-", "_")
+        option = find_option(name, raw_name)
         if value is not None:
             if option.name in read:
                 raise UsageError("E10047", f"{' and '.join(sorted(values or {}))}: one option, given twice")
-            _check_characters(option.name, value)
-            read[option.name] = option.read(option.name, value)
+            _check_characters(name, value)
+            read[option.name] = option.read(name, value)  # errors name the option as the user did
     if read.get("dynamic_dims") and read.get("input_shape"):
         _in_order_of_names(read)
     return _sorted_into_records(read, recorded)

@@ -65,8 +65,12 @@ class Where:
 
     def __str__(self) -> str:
         """The location in one line: `m.onnx: main/node "c" (#3, Conv), input 1 "w"`."""
-        file = ":".join(str(part) for part in (self.file, self.line, self.column) if part not in ("", None))
+        at_option = bool(self.option) and not self.file  # then the column is that in the option's value
+        position = () if at_option else (self.line, self.column)
+        file = ":".join(str(part) for part in (self.file, *position) if part not in ("", None))
         parts = [part for part in (self._node(), self._value(), self._bytes()) if part]
+        if at_option and self.column is not None:
+            parts.insert(0, f"character {self.column}")
         if self.option:
             parts.insert(0, "--" + self.option.removeprefix("--"))
         return escape(": ".join(part for part in (file, ", ".join(parts)) if part))

@@ -29,7 +29,7 @@ _MAGIC: tuple[tuple[int, bytes, str, str], ...] = (
     (0, b"\x80\x04", "a Python pickle", "export the model to ONNX"),
     (8, b'{"', "a safetensors file: weights without a graph", "export the model to ONNX"),
 )
-_TENSORFLOW = "atcpy convert takes it, without --framework=5"
+_TENSORFLOW = "--framework=3"
 TEXT = "text"
 TENSORFLOW_TEXT = "a TensorFlow graph in text form (.pbtxt)"
 _TENSORFLOW_TEXT = re.compile(

@@ -109,7 +109,8 @@ def _warnings(values: Mapping[str, str]) -> list[AtcWarning]:
 def _fail(error: AtcError | InternalError) -> int:
     _say("...")
     _say_failed()
-    stamp = f"[PID: {os.getpid()}] {datetime.now():%Y-%m-%d-%H:%M:%S.%f}"
+    now = datetime.now()
+    stamp = f"[PID: {os.getpid()}] {now:%Y-%m-%d-%H:%M:%S}.{now.microsecond // 1000:03}.{now.microsecond % 1000:03}"
     problems = [error] if isinstance(error, InternalError) else [cause.error for cause in causes(error.problems)]
     for problem in problems:
         why = getattr(problem, "why", "")

@@ -67,7 +67,8 @@ class AtcRun:
     def invocation(self) -> Invocation:
         """What the other commands need to run: nothing on stdout, the log on stderr."""
         verbosity = _VERBOSITY.get(self.text("log"), 0)
-        return Invocation("atc", quiet=verbosity == 0, verbosity=verbosity, progress=Progress(verbosity=0, quiet=True))
+        progress = Progress(verbosity=verbosity, quiet=verbosity == 0)
+        return Invocation("atc", quiet=verbosity == 0, verbosity=verbosity, progress=progress)
 
     def log(self, line: str) -> None:
         """A line of the log, from --log=info on."""
@@ -82,7 +83,8 @@ def make_package(run: AtcRun) -> Sequence[AtcWarning]:
     from atcpy.report.compile_stat import CompileStatistics
     from atcpy.stages import pipeline
 
-    model, target = _source(run), package_path("", run.require("output"))
+    model = _source(run)
+    target = package_path(str(model), run.require("output"))
     run.require("soc_version")
     options, folder = _conversion(run), _debug_dir(run)
     require_writable(target)
@@ -231,6 +233,10 @@ def _check_pairs(values: Mapping[str, str]) -> None:
         what = "--optypelist_for_implmode needs --op_select_implmode"
         raise UsageError("E10001", what, where=Where(option="optypelist_for_implmode"))
     gears = [name for name in values if name in ("dynamic_batch_size", "dynamic_image_size", "dynamic_dims")]
+    if "input_shape_range" in values and gears:
+        what = f"--{gears[0]} and --input_shape_range cannot be used together"
+        hint = "--input_shape with -1 where a size varies"
+        raise UsageError("E10009", what, where=Where(option="input_shape_range"), hint=hint)
     if "input_hint_shape" in values and gears:
         what = f"--input_hint_shape and --{gears[0]} cannot be used together"
         raise UsageError("E10001", what, where=Where(option="input_hint_shape"))

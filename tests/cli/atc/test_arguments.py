@@ -123,6 +123,24 @@ def test_what_atc_checks_while_it_reads_must_not_be_empty(name: str, code: str) 
     assert caught.value.code == code
 
 
+@pytest.mark.parametrize(
+    ("name", "what", "hint"),
+    [
+        ("allow_hf32", '--allow_hf32: "9" must be true or false', ""),
+        ("dump_mode", '--dump_mode: "9" must be 0 or 1', ""),
+        ("external_weight", '--external_weight: "9" is not one of 0, 1, 2', ""),
+        ("framework", '--framework: "9" is unknown', "one of 0, 1, 3, 5: 5 for ONNX"),
+        ("log", '--log: "9" is not a level', "the levels are debug, info, warning, error, null"),
+        ("core_type", '--core_type: "9" is not one of AiCore, VectorCore', ""),
+    ],
+)
+def test_what_is_said_of_a_wrong_value(name: str, what: str, hint: str) -> None:
+    with pytest.raises(AtcError) as caught:
+        FLAG_BY_NAME[name].read("9")
+    assert caught.value.what == what
+    assert hint in caught.value.hint
+
+
 CODES = {
     "E10005": ("enable_single_stream", "enable_compress_weight", "allow_hf32", "save_original_model"),
     "E10006": ("deterministic", "atomic_clean_policy", "is_weight_clip", "ac_parallel_enable", "sparsity", "dump_mode"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -62,6 +63,7 @@ def test_all_that_is_wrong_with_a_model_is_said(invoke: Invoke) -> None:
     [
         (["--optypelist_for_implmode=Gelu"], "E10001"),
         (["--enable_compress_weight=true", "--compress_weight_conf=w.json"], "E10047"),
+        (["--input_shape_range=x:[1~8,3,8,8]", "--dynamic_batch_size=1,2", "--input_shape=x:-1,3,8,8"], "E10009"),
         (["--deterministic_level=1"], "E10001"),
         (["--deterministic=1", "--deterministic_level=0"], "E10001"),
         (["--input_format=NHWC"], "E10001"),
@@ -101,6 +103,31 @@ def test_mistakes_in_a_configuration_of_aipp_name_their_lines(
 ) -> None:
     (folder / "aipp.cfg").write_text(f"aipp_op {{\naipp_mode: static\ninput_format: RGB888_U8\n{fields}\n}}")
     assert text in assert_failed(converted(invoke, "--insert_op_conf=aipp.cfg", model="picture.onnx"), code, 2)
+
+
+def test_errors_name_options_as_atc_does(invoke: Invoke) -> None:
+    wrong = converted(invoke, "--soc_version=Ascend310P9")
+    assert '--soc_version: "Ascend310P9"' in assert_failed(wrong, "E10001", 2)
+    folder = assert_failed(converted(invoke, "--output=out/"), "E10022", 2)
+    assert "Solution: --output=out/r\n" in folder + "\n"
+
+
+def test_errors_name_characters_of_values(invoke: Invoke) -> None:
+    text = assert_failed(converted(invoke, "--input_shape=x:1,a,8,8"), "E10002", 2)
+    assert "Where: --input_shape, character 5\n" in text + "\n"
+    text = assert_failed(converted(invoke, "--input_shape=x:-1,3,8,8", "--dynamic_batch_size=4"), "E10035", 2)
+    assert "--dynamic_batch_size: 1 gear; 2 to 100 are possible" in text
+
+
+def test_errors_have_the_time_as_atc_has_it(invoke: Invoke) -> None:
+    line = lines_of(converted(invoke, "--output_type=FP15"))[3]
+    assert re.match(r"E10001: \[PID: \d+\] \d{4}-\d\d-\d\d-\d\d:\d\d:\d\d\.\d{3}\.\d{3} --output_type", line)
+
+
+@pytest.mark.parametrize(("level", "shown"), [("info", True), ("debug", True), ("warning", False), ("null", False)])
+def test_the_log_names_the_stages(invoke: Invoke, level: str, shown: bool) -> None:
+    lines = converted(invoke, f"--log={level}").err.splitlines()
+    assert ({"parse", "compile"} <= {*lines}) is shown
 
 
 def test_the_framework_is_required(invoke: Invoke) -> None:
