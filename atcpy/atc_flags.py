@@ -386,7 +386,14 @@ FLAGS: tuple[Flag, ...] = (
             default="1",
             choices=("0", "1", "2"),
         ),
-        _refused("status_check", _D, "atcpy run --check-finite says where values overflow"),
+        Flag(
+            "status_check",
+            _D,
+            "1: runs end at the first node that computes NaN or infinity from numbers",
+            default="0",
+            choices=_ZERO_ONE,
+            code="E10006",
+        ),
         _recorded(
             "deterministic",
             _D,

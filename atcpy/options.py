@@ -362,6 +362,7 @@ class ConvertOptions:
     skipped_passes: tuple[str, ...] = ()
     custom_ops: tuple[OpsModule, ...] = ()
     deterministic_level: int = 0
+    status_check: bool = False
     sign: Path | None = None
     external_weight: ExternalWeight = ExternalWeight.INSIDE
     verify_ir: bool = False
@@ -1324,6 +1325,13 @@ _TABLE = (
         "1: weights in files of their own, in the folder weight beside the package; 2: all in one file there",
     ),
     Option(
+        "status_check",
+        read_zero_or_one,
+        False,
+        "1: runs end at the first node that computes NaN or infinity from numbers",
+        _zero_or_one,
+    ),
+    Option(
         "deterministic_level",
         _read_deterministic_level,
         0,
@@ -1498,6 +1506,7 @@ def _sorted_into_records(read: Mapping[str, Any], recorded: Mapping[str, str]) -
         skipped_passes=tuple(value["skip_pass"]),
         custom_ops=value["custom_ops"],
         deterministic_level=value["deterministic_level"],
+        status_check=value["status_check"],
         sign=value["sign"],
         external_weight=value["external_weight"],
         verify_ir=value["debug"],

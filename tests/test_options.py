@@ -88,6 +88,7 @@ EFFECTS: dict[str, tuple[object, str, object]] = {
     "oo_level": ("O1", "optimize.level", OoLevel.O1),
     "oo_constant_folding": ("false", "prepare.fold_constants", False),
     "oo_dead_code_elimination": ("false", "prepare.remove_dead_branches", False),
+    "status_check": ("1", "status_check", True),
     "deterministic_level": ("2", "deterministic_level", 2),
     "quant_dumpable": ("1", "prepare.quant_dumpable", True),
     "skip_pass": ("A,B", "prepare.switches.named", {"A": False, "B": False}),

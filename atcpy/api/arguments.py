@@ -119,6 +119,7 @@ class ConvertArguments(CommonArguments, PassArguments, AllReduceArguments, Preci
     enable_single_stream: bool | str
     topo_sorting_mode: str
     deterministic_level: int | str
+    status_check: bool | int | str
     allreduce_split_idx: Numbers
     dump_graph: Path
     dump_stages: Names

@@ -26,7 +26,7 @@ TABLE = (
     "quant_dumpable", "skip_pass",
     "fusion_switch_file", "optimization_switch", "pass_limit", *PRECISION_TABLE, "op_select_implmode",
     "enable_graph_kernel", "disable_reuse_memory", "no_reuse_mem",
-    "enable_single_stream", "topo_sorting_mode", "deterministic_level", "external_weight",
+    "enable_single_stream", "topo_sorting_mode", "deterministic_level", "status_check", "external_weight",
     "iterations_per_loop", "state", "stepped", "max_const", "max_growth", "allreduce_split", "allreduce_split_size",
     "allreduce_split_index", "allreduce_split_threshold", "allreduce_cost", "sign",
     "dump_graph", "dump_stages", "dump_passes", "export_compile_stat",

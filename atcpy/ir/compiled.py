@@ -278,3 +278,4 @@ class CompiledModel:
     unplanned: str = ""
     gear_kind: GearKind | None = None
     gears: tuple[Gear, ...] = ()
+    checks_status: bool = False  # runs check what nodes compute

@@ -51,6 +51,7 @@ class Package:
     open_inputs: tuple[OpenPort, ...] = ()  # `inputs` where dims vary
     open_outputs: tuple[OpenPort, ...] = ()
     weight_files: Mapping[WeightFile, int] = field(default_factory=dict)  # where each begins in `weights`
+    checks_status: bool = False  # runs check what nodes compute
 
     @property
     def weight_bytes(self) -> int:
@@ -162,6 +163,7 @@ def _package(opened: Container, verify: Verify, *, is_signed: bool) -> Package:
         open_inputs,
         open_outputs,
         files,
+        info.attr.get("atcpy_status_check", "") == "1",
     )
 
 

@@ -192,6 +192,8 @@ def _task_info(compiled: CompiledModel, placement: Placement) -> bytes:
         info.attr["atcpy_default_inputs"] = ",".join(defaults)
     if keys := one_gear(compiled.graph).net_output.attrs.get("map_keys"):
         info.attr["atcpy_map_keys"] = _json(keys)
+    if compiled.checks_status:
+        info.attr["atcpy_status_check"] = "1"
     if custom := custom_ops_in(one_gear(compiled.graph)):
         info.attr["atcpy_custom_ops"] = ",".join(custom)
     moved = None

@@ -185,6 +185,11 @@ class InferenceSession:
             key = "string" if keys and isinstance(keys[0], str) else "int64"
             kind = f"seq(map({key},tensor(float)))"
             self._outputs[index] = NodeArg(self._outputs[index].name, None, kind, DType.UNDEFINED)
+        self._status_check: Profile | None = None
+        if self._package.checks_status:
+            from atcpy.runtime.status_check import StatusCheck
+
+            self._status_check = StatusCheck()
         self._defaults: dict[int, Array] | None = None
         self._by_name = {port.name: index for index, port in enumerate(self._inputs)}
         self._numpy = {port.name: port.dtype.numpy for port in self._inputs}
@@ -332,6 +337,8 @@ class InferenceSession:
             with RunDeadline(timeout):
                 return self.run(output_names, feeds, out=out, profile=profile)
         self.agree()
+        if self._status_check is not None:
+            profile = profile or self._status_check
         chosen = self._choose_outputs(output_names)
         start = 0 if profile is None else time.monotonic_ns()
         try:
@@ -379,6 +386,9 @@ class InferenceSession:
         if self._states is not None:
             what = "run_iterations: the session has states of its own, which grow"
             raise UsageError("E13025", what, hint="bind_state({}) ends that")
+        if self._status_check is not None:
+            what = "run_iterations: the package checks what each node computes (--status_check=1)"
+            raise UsageError("E13025", what, hint="call run for each iteration, or convert without --status_check")
         sink = read_sink(self._inputs, self._outputs, n, state, collect)
         chosen = self._choose_outputs(output_names)
         first, steps = sink.split(feeds)

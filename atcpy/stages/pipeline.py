@@ -17,7 +17,7 @@ from pathlib import Path
 import onnx
 
 from atcpy import __version__
-from atcpy.errors import AtcError, AtcWarning, Where
+from atcpy.errors import AtcError, AtcWarning, Unsupported, Where
 from atcpy.files import check_unchanged, open_file, require_unchanged_files
 from atcpy.ir import CompiledModel, Engine, Graph, states_by_name, task_counts, walk
 from atcpy.ir.collector import collector_paused
@@ -121,6 +121,11 @@ def compile_model(
         prepare_bodies(graph, manager)
     identity = Identity(options.soc, options.atc_cmdline, parsed.source, __version__)
     compiled, transdata_left = _compile_prepared(graph, full, options, identity, manager, clock)
+    if options.status_check and compiled.has_unknown_shapes:
+        what = "--status_check=1 is not supported where shapes are not known: what lies where in memory is not, either"
+        hint = '--input_shape="x:1,3,224,224", or gears'
+        raise Unsupported("E10055", what, where=Where(option="status_check"), hint=hint)
+    compiled = replace(compiled, checks_status=options.status_check)
     if options.deterministic_level > 1:
         check_positions(compiled.graph)
     _account_for_sources(compiled.graph)

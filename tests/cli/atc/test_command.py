@@ -6,6 +6,7 @@ import json
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from atcpy import InferenceSession
@@ -173,6 +174,15 @@ def test_a_node_to_keep_that_is_not_there(invoke: Invoke, folder: Path) -> None:
     (folder / "keep.cfg").write_text("/layer2/Relv\n")
     wrong = converted(invoke, "--precision_mode=allow_mix_precision", "--keep_dtype=keep.cfg")
     assert '"/layer2/Relu"' in assert_failed(wrong, "E10016", 2)
+
+
+def test_runs_of_a_package_that_checks_its_nodes_name_the_first_that_overflows(invoke: Invoke, folder: Path) -> None:
+    assert converted(invoke, "--status_check=1", "--input_shape=ids:1,2;mask:1,2", model="ids.onnx").code == 0
+    for value, code in ((1e38, 3), (1.0, 0)):
+        np.savez(folder / "in.npz", ids=np.full((1, 2), value, np.float32), mask=np.full((1, 2), value, np.float32))
+        ran = invoke("run", "r.om", "--npz", "in.npz")
+        assert (ran.code, "D0001" in ran.err and "2 infinities in y" in ran.err) == (code, code == 3)
+    assert_failed(converted(invoke, "--status_check=1", model="ids.onnx"), "E10055", 4)
 
 
 def test_results_that_do_not_depend_on_the_batch_are_refused(invoke: Invoke) -> None:
