@@ -145,7 +145,7 @@ def _refused(name: str, group: FlagGroup, why: str, code: str = "E10055") -> Fla
 
 _G, _I, _O, _T = FlagGroup.GENERAL, FlagGroup.INPUT, FlagGroup.OUTPUT, FlagGroup.TARGET
 _F, _M, _P, _D = FlagGroup.FEATURE, FlagGroup.MODEL_TUNING, FlagGroup.OPERATOR_TUNING, FlagGroup.DEBUG
-_LATER = "this release does not have it yet"
+_TRUTHS = (r"(true|false)(,(true|false))*", "true,false")
 _QUANTIZE = "quantise the model first: atcpy quantize"
 _CAFFE = "Caffe models are not read: convert the model to ONNX first"
 
@@ -208,8 +208,18 @@ FLAGS: tuple[Flag, ...] = (
         _F,
         ("out_nodes", 'the values that become outputs, "node:0;node:1" or output names'),
         ("input_fp16_nodes", 'inputs that are fed as float16, "a;b"'),
-        _refused("is_input_adjust_hw_layout", _F, _LATER),
-        _refused("is_output_adjust_hw_layout", _F, _LATER),
+        _recorded(
+            "is_input_adjust_hw_layout",
+            _F,
+            "callers feed plain tensors: true is refused where ATC would adjust the layout",
+            form=_TRUTHS,
+        ),
+        _recorded(
+            "is_output_adjust_hw_layout",
+            _F,
+            "callers get plain tensors: true is refused where ATC would adjust the layout",
+            form=_TRUTHS,
+        ),
         ("insert_op_conf", "file of AIPP: inputs become pictures of bytes, which the package converts"),
         _refused("op_name_map", _F, _CAFFE),
         ("raw_ge_options", "JSON file of options by GE's names; the command line beats it"),

@@ -10,6 +10,7 @@ from datetime import datetime
 from atcpy.atc_flags import FLAG_BY_NAME, FLAGS, FlagKind, Support, read_flags
 from atcpy.cli.atc.arguments import ArgumentError, read_arguments
 from atcpy.cli.atc.modes import AtcRun, check, dump_to_json, make_package, make_single_ops, show_package, to_json
+from atcpy.cli.atc.pairs import pair_warnings
 from atcpy.cli.console import write_lines
 from atcpy.cli.signals import announce_interrupt
 from atcpy.errors import (
@@ -103,7 +104,7 @@ def _warnings(values: Mapping[str, str]) -> list[AtcWarning]:
     if "weight" in values:
         what = "--weight is ignored: the model holds its weights"
         warnings.append(AtcWarning("W0012", what, Where(option="weight")))
-    return warnings
+    return [*warnings, *pair_warnings(values)]
 
 
 def _fail(error: AtcError | InternalError) -> int:

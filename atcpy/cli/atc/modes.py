@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from atcpy.atc_flags import FLAG_BY_NAME, Support
+from atcpy.cli.atc.pairs import check_pairs
 from atcpy.cli.console import Progress, write_lines
 from atcpy.cli.convert import package_path
 from atcpy.cli.invocation import Invocation
@@ -217,7 +218,7 @@ def _conversion(run: AtcRun, **replaced: str) -> ConvertOptions:
                 recorded[name] = text
         elif name not in _OF_THE_COMMAND:
             values[name] = text
-    _check_pairs(run.values)
+    check_pairs(run.values)
     if "input_shape_range" in values:
         values["input_shape"] = _shape_of_range("input_shape_range", values.pop("input_shape_range"))
     elif "[" in values.get("input_shape", ""):  # as command lines of ModelZoo have it
@@ -225,37 +226,6 @@ def _conversion(run: AtcRun, **replaced: str) -> ConvertOptions:
     if unshared := os.environ.get("OP_NO_REUSE_MEM"):
         values["no_reuse_mem"] = unshared
     return convert_options({**values, **replaced}, recorded=recorded)
-
-
-def _check_pairs(values: Mapping[str, str]) -> None:
-    """Raise UsageError for options that exclude or need each other, and that have no effect else."""
-    if "optypelist_for_implmode" in values and "op_select_implmode" not in values:
-        what = "--optypelist_for_implmode needs --op_select_implmode"
-        raise UsageError("E10001", what, where=Where(option="optypelist_for_implmode"))
-    gears = [name for name in values if name in ("dynamic_batch_size", "dynamic_image_size", "dynamic_dims")]
-    if "input_shape_range" in values and gears:
-        what = f"--{gears[0]} and --input_shape_range cannot be used together"
-        hint = "--input_shape with -1 where a size varies"
-        raise UsageError("E10009", what, where=Where(option="input_shape_range"), hint=hint)
-    if "input_hint_shape" in values and gears:
-        what = f"--input_hint_shape and --{gears[0]} cannot be used together"
-        raise UsageError("E10001", what, where=Where(option="input_hint_shape"))
-    if "multi_stream_parallel_mode" in values and values.get("enable_single_stream") == "true":
-        what = "--multi_stream_parallel_mode and --enable_single_stream cannot be used together"
-        raise UsageError("E10001", what, where=Where(option="multi_stream_parallel_mode"))
-    is_deterministic, level = values.get("deterministic", "0") != "0", values.get("deterministic_level", "")
-    if level and is_deterministic != (level != "0"):
-        what = f"--deterministic={int(is_deterministic)} and --deterministic_level={level}: both are 0, or none"
-        hint = "--deterministic=1 --deterministic_level=1"
-        raise UsageError("E10001", what, where=Where(option="deterministic_level"), hint=hint)
-    if values.get("framework") == "5" and values.get("input_format", "") in ("NHWC", "NDHWC"):
-        what = (
-            f"--input_format: {values['input_format']} is a layout of TensorFlow's models; ONNX has NCHW, ND and NCDHW"
-        )
-        raise UsageError("E10001", what, where=Where(option="input_format"), hint="--input_format=NCHW")
-    if values.get("enable_compress_weight") == "true" and "compress_weight_conf" in values:
-        what = "--enable_compress_weight and --compress_weight_conf cannot be used together"
-        raise UsageError("E10047", what, where=Where(option="compress_weight_conf"))
 
 
 def _shape_of_range(option: str, text: str) -> str:

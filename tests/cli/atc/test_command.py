@@ -85,6 +85,35 @@ def test_options_that_may_be_together(invoke: Invoke) -> None:
     assert converted(invoke, "--input_format=NCDHW").code == 0
 
 
+@pytest.mark.parametrize(
+    ("options", "code", "status"),
+    [
+        (["--input_fp16_nodes=x", "--is_input_adjust_hw_layout=true"], "E10055", 4),
+        (["--input_fp16_nodes=x", "--is_input_adjust_hw_layout=true,false"], "E10001", 2),
+        (["--is_input_adjust_hw_layout=yes"], "E10001", 2),
+        (["--out_nodes=y", "--is_output_adjust_hw_layout=true"], "E10055", 4),
+    ],
+)
+def test_layouts_of_the_hardware_are_refused(invoke: Invoke, options: list[str], code: str, status: int) -> None:
+    assert_failed(converted(invoke, *options), code, status)
+
+
+@pytest.mark.parametrize(
+    ("options", "warned"),
+    [
+        (["--input_fp16_nodes=x", "--is_input_adjust_hw_layout=false"], []),
+        (["--is_input_adjust_hw_layout=true"], ["without --input_fp16_nodes"]),
+        (["--is_output_adjust_hw_layout=true"], ["without --out_nodes"]),
+        (["--out_nodes=y", "--output_type=FP16", "--is_output_adjust_hw_layout=true"], ["beside --output_type"]),
+    ],
+)
+def test_layouts_of_the_hardware_without_an_effect(invoke: Invoke, options: list[str], warned: list[str]) -> None:
+    ran = converted(invoke, *options)
+    assert ran.code == 0
+    found = [line for line in lines_of(ran)[3:] if line.startswith("W0012")]
+    assert [line.partition(" has no effect ")[2] for line in found] == warned
+
+
 def test_pictures_are_not_fed_as_float16(invoke: Invoke, folder: Path) -> None:
     (folder / "aipp.cfg").write_text("aipp_op { aipp_mode: static input_format: RGB888_U8 }")
     ran = converted(invoke, "--insert_op_conf=aipp.cfg", "--input_fp16_nodes=x", model="picture.onnx")
