@@ -20,9 +20,9 @@ def test_the_tolerance_is_relative_to_the_scale_of_the_output() -> None:
     assert not report.passed
     assert report.atol == pytest.approx(0.1)
     assert report.why == "differs by 0.2 (allowed 0.1) in 1 of 2 elements"
-    problem = report.problem()
+    problem = report.problem("what to do")
     assert problem is not None
-    assert (problem.code, problem.exit_code) == ("V0001", 5)
+    assert (problem.code, problem.exit_code, problem.hint) == ("V0001", 5, "what to do")
 
 
 @pytest.mark.parametrize(
