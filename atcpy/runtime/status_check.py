@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import groupby
+from operator import or_
 
 import numpy as np
 
@@ -114,17 +116,30 @@ class _Run:
         return found
 
     def _of(self, value: Value, memory: RunMemory) -> _Found:
-        if value not in self._found:
-            if value.desc.dtype not in _FLOATS:
-                found = _NOTHING
-            elif value.tensor is not None:
-                found = _count(value.array)
-            elif value.producer.op_type == "Data":
-                found = _count(memory.inputs[value.producer.int_attr("index", 0)].view(value.desc.dtype.numpy))
+        """What a value holds, or, where it was not looked at, what the values behind it hold."""
+        pending = [value]
+        while pending:
+            last = pending[-1]
+            if last in self._found:
+                pending.pop()
+            elif (own := _own(last, memory)) is not None:
+                self._found[last] = own
+            elif missing := [operand for operand in last.producer.operands if operand not in self._found]:
+                pending += missing
             else:
-                found = self._of_operands(value.producer, memory)
-            self._found[value] = found
+                self._found[last] = reduce(or_, (self._found[operand] for operand in last.producer.operands), _NOTHING)
         return self._found[value]
+
+
+def _own(value: Value, memory: RunMemory) -> _Found | None:
+    """What a value holds that is no result of a node; None for a result."""
+    if value.desc.dtype not in _FLOATS:
+        return _NOTHING
+    if value.tensor is not None:
+        return _count(value.array)
+    if value.producer.op_type == "Data":
+        return _count(memory.inputs[value.producer.int_attr("index", 0)].view(value.desc.dtype.numpy))
+    return None
 
 
 def _count(array: Array) -> _Found:
