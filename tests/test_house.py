@@ -80,7 +80,7 @@ OPENING = {"open", "read_bytes", "read_text"}
 # Who opens what no user and no model names, and what opens the rest: files.py as a whole, the others beside it.
 OPENERS = {
     ROOT / "files.py",
-    ROOT / "options.py",  # /sys
+    ROOT / "options" / "machine.py",  # /sys
     ROOT / "threads.py",  # /sys
     ROOT / "parsers" / "files.py",  # external data, from a descriptor of its folder
     ROOT / "parsers" / "tensorflow" / "signatures.py",  # of atcpy itself

@@ -36,6 +36,8 @@ from atcpy.options import (
     convert_options,
     read_input_shape,
 )
+from atcpy.options.conversion import atc_cmdline
+from atcpy.options.shapes import shape_text
 from atcpy.precision_options import CustomDtypesFile, MixList, OutputType, PrecisionMode, TextFile
 
 
@@ -58,7 +60,7 @@ def test_default_of_each_option_reads_back_and_is_not_recorded(option: options.O
     if option.default:
         again = option.read(option.name, option.default)
         assert again == option.default
-        assert options.atc_cmdline({option.name: again}) == "atcpy convert"
+        assert atc_cmdline({option.name: again}) == "atcpy convert"
 
 
 # What each option changes: an option without a row here has no effect that anybody checks.
@@ -359,7 +361,7 @@ def test_input_shape_is_read_or_refused(text: str) -> None:
         assert error.code in {"E10002", "E10004", "E10011", "E10013"}
     else:
         # The canonical text names the same shapes.
-        assert read_input_shape("input_shape", options._shape_text(shapes)) == shapes
+        assert read_input_shape("input_shape", shape_text(shapes)) == shapes
 
 
 @pytest.mark.parametrize(
