@@ -13,12 +13,14 @@ import traceback
 from collections.abc import Callable, Container, Iterable, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Annotated, Any
 
 import typer
 
 from atcpy import __version__
 from atcpy.cli.console import Progress, wants_color, write_blocks, write_lines, write_result
+from atcpy.cli.help import COMMON, GROUP_OF, GroupedCommand, help_of
 from atcpy.cli.limits import Limits
 from atcpy.cli.outcome import Outcome
 from atcpy.cli.signals import announce_interrupt
@@ -164,21 +166,22 @@ def print_json(value: object, shown: Callable[[str], str] = str) -> None:
 # The decorator
 
 
+_option = partial(typer.Option, rich_help_panel=COMMON)
 _COMMON: dict[str, Any] = {
-    "json": Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")],
-    "quiet": Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")],
-    "verbose": Annotated[int, typer.Option("--verbose", "-v", count=True, help="Say more; -vv still more.")],
-    "debug": Annotated[bool, typer.Option("--debug", help="Tracebacks; verify the graph after each pass.")],
-    "werror": Annotated[bool, typer.Option("--werror", help="Warnings are errors.")],
-    "color": Annotated[str, typer.Option("--color", metavar="WHEN", help="auto, always or never.")],
+    "json": Annotated[bool, _option("--json", help="Print one JSON object on stdout.")],
+    "quiet": Annotated[bool, _option("--quiet", "-q", help="Print errors only.")],
+    "verbose": Annotated[int, _option("--verbose", "-v", count=True, help="Say more; -vv still more.")],
+    "debug": Annotated[bool, _option("--debug", help="Tracebacks; verify the graph after each pass.")],
+    "werror": Annotated[bool, _option("--werror", help="Warnings are errors.")],
+    "color": Annotated[str, _option("--color", metavar="WHEN", help="auto, always or never.")],
     "config": Annotated[
-        str | None, typer.Option("--config", metavar="F", help="Take settings from this file, as of atcpy.toml.")
+        str | None, _option("--config", metavar="F", help="Take settings from this file, as of atcpy.toml.")
     ],
-    "threads": Annotated[str | None, typer.Option("--threads", metavar="N", help="Threads; default: physical cores.")],
-    "memory_limit": Annotated[str | None, typer.Option("--memory_limit", metavar="SIZE", help="Most memory, as 8G.")],
-    "timeout": Annotated[str | None, typer.Option("--timeout", metavar="S", help="Most seconds to work.")],
+    "threads": Annotated[str | None, _option("--threads", metavar="N", help="Threads; default: physical cores.")],
+    "memory_limit": Annotated[str | None, _option("--memory_limit", metavar="SIZE", help="Most memory, as 8G.")],
+    "timeout": Annotated[str | None, _option("--timeout", metavar="S", help="Most seconds to work.")],
     "allow_hardlinks": Annotated[
-        bool, typer.Option("--allow_hardlinks", help="Take external data with several names.")
+        bool, _option("--allow_hardlinks", help="Take external data with several names.")
     ],
 }  # fmt: skip
 DEFAULTS: dict[str, Any] = {
@@ -226,8 +229,9 @@ def _table_parameter(option: Option) -> inspect.Parameter:
     info = typer.Option(
         *names,
         metavar=metavar,
-        help=option.help[0].upper() + option.help[1:] + ".",
+        help=help_of(option),
         show_default=False,
+        rich_help_panel=GROUP_OF.get(option.name),
         autocompletion=_COMPLETIONS.get(option.name),
     )
     return inspect.Parameter(
@@ -256,7 +260,7 @@ def add_command(app: typer.Typer, function: Callable[..., Outcome], table: Seque
 
     shown = [*own, *map(_table_parameter, (OPTIONS[option] for option in table)), *_common_parameters(own_names)]
     invoke.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
-    app.command(name, help=function.__doc__)(invoke)
+    app.command(name, help=function.__doc__, cls=GroupedCommand)(invoke)
 
 
 def require_with(option: str, other: str, *, is_given: bool, is_used: bool) -> None:

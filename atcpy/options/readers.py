@@ -5,6 +5,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -131,7 +132,7 @@ def read_choice(option: str, value: object, choices: Mapping[str, Any]) -> Any:
 
 def choice(choices: Mapping[str, Any]) -> Reader:
     """Return a reader of one of a closed set."""
-    return lambda option, value: read_choice(option, value, choices)
+    return partial(read_choice, choices=choices)
 
 
 def number(read: Callable[[str, object, Any, Any], Any], lo: float, hi: float) -> Reader:

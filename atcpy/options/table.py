@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from typing import Any
 
 from atcpy.errors import UsageError, did_you_mean
@@ -94,6 +95,11 @@ class Option:
     aliases: tuple[str, ...] = ()
     repeatable: bool = False
 
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """The values that it may have, if they are few."""
+        return tuple(self.read.keywords.get("choices", ())) if isinstance(self.read, partial) else ()
+
 
 TABLE = (
     Option("soc", read_soc, "Ascend910", "chip to compile for", aliases=("soc_version",)),
@@ -177,7 +183,7 @@ TABLE = (
         "op_select_implmode",
         choice(IMPL_MODES),
         ImplMode.HIGH_PERFORMANCE,
-        "high_precision turns Winograd and approximations off",
+        "whether kernels may approximate",
     ),
     Option(
         "precision_mode",
@@ -272,7 +278,7 @@ TABLE = (
         0,
         "2: rows of the same numbers have the same results, wherever they are; refused for nodes that differ",
     ),
-    Option("max_const", read_size, 16 * MIB, "largest constant that folding may make, as 1M"),
+    Option("max_const", read_size, 16 * MIB, "largest constant that folding may make, as 1M; default: 16M"),
     Option("max_growth", number(read_float, 0, 1000), 1.1, "how far folding may let the weights grow"),
     Option(
         "allreduce_split",
@@ -306,7 +312,7 @@ TABLE = (
         read_network,
         Network(),
         "for auto and the order of tasks: seconds to start a message, send a byte, add one; multiplications a second: "
-        '"alpha=16e-6,beta=3e-10,gamma=1e-10,ranks=2,speed=100e9"',
+        'by default "alpha=16e-6,beta=3e-10,gamma=1e-10,ranks=2,speed=100e9"',
         network_text,
     ),
     Option(
@@ -322,7 +328,7 @@ TABLE = (
     Option("timeout", read_seconds, None, "most seconds to work", recorded=False),
     Option("threads", number(read_int, 1, 1024), None, "threads to use; default: the physical cores", recorded=False),
     Option("dump_graph", read_path, None, "directory to write each stage's graph to", recorded=False),
-    Option("dump_stages", read_stages, frozenset(Stage), "stages to dump", recorded=False),
+    Option("dump_stages", read_stages, frozenset(Stage), "stages to dump; default: all", recorded=False),
     Option("dump_passes", read_names, (), "passes to dump before and after they run", recorded=False),
     Option(
         "export_compile_stat",
