@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -75,10 +75,12 @@ def run_op(
     threads: int = 1,
     rows: list[str] | None = None,
     before: Mapping[int, Array] | None = None,
+    rewrite: Callable[[KernelCall], KernelCall] | None = None,
 ) -> list[Array]:
     """The outputs of a node of `make_node` by our kernels, at most on `isa`. With `blocked`, every
     4-D activation comes in NC1HWC0 and the record's `layout` says what becomes of it. The names of
     the kernel rows that run are appended to `rows`. `before` is what outputs hold before the run, by their index.
+    `rewrite` replaces each launch, as passes on launches do.
     """
     opdef = find_opdef(node)
     assert opdef is not None and (opdef.lower or opdef.bound), f"{node.op_type} has no kernel"
@@ -93,6 +95,8 @@ def run_op(
         for value, shape in zip(node.outputs, opdef.bound.shapes(node), strict=True):
             value.desc = TensorDesc.plain(value.desc.dtype, shape)
         calls = list(opdef.bound.lower(node, count))
+    if rewrite is not None:
+        calls = [*map(rewrite, calls)]
     for operand, array in zip(node.inputs, arrays, strict=True):
         if operand is not None and array is not None:
             memory[operand] = _packed(operand.desc, np.ascontiguousarray(_store(operand.desc, array)))

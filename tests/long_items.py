@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from atcpy.ir.tensor import Array
+from atcpy.ops.conv.winograd import as_winograd
+from atcpy.ops.core.opdef import KernelCall
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,7 @@ class LongItem:
     outputs: int = 1
     opset: int = 20
     domain: str = ""
+    rewrite: Callable[[KernelCall], KernelCall] | None = None  # what a pass does to its launches
 
     def right(self) -> list[Array]:
         """The outputs by numpy."""
@@ -199,6 +202,15 @@ def product_of_bytes() -> LongItem:
 def convolution() -> LongItem:
     x, w = np.ones((1, 16, 400, 463), np.float32), np.ones((1, 16, 400, 400), np.float32)
     return LongItem("Conv", [x, w], lambda x, w: np.full((1, 1, 1, 64), w.size, "f4"), {}, [1])
+
+
+def winograd_convolution() -> LongItem:
+    def expected(x: Array, w: Array) -> Array:
+        taps = np.outer([2, 3, 3, 2], [2, 3, 3, 2]) * np.float32(x.shape[1])
+        return np.broadcast_to(taps, (1, w.shape[0], 4, 4))
+
+    x, w = np.ones((1, 65536, 4, 4), np.float32), np.ones((16, 65536, 3, 3), np.float32)
+    return LongItem("Conv", [x, w], expected, {"pads": (1, 1, 1, 1)}, [1], rewrite=as_winograd)
 
 
 def wide_convolution() -> LongItem:
@@ -444,7 +456,8 @@ LONG_ITEMS: dict[str, tuple[str, Callable[[], LongItem]]] = {
         "unique": (unique,), "compress": (compression,), "nms": (suppression,), "onehot": (one_hot,),
         "batchnorm": (batch_normalization,), "normalize": (normalization,), "lrn": (response_normalization,),
         "matmul": (product, product_of_a_row, product_of_integers), "qgemm": (product_of_bytes,),
-        "conv2d": (convolution,), "convnd": (wide_convolution,), "conv_transpose2d": (transposed_convolution,),
+        "conv2d": (convolution,), "winograd2d": (winograd_convolution,), "convnd": (wide_convolution,),
+        "conv_transpose2d": (transposed_convolution,),
         "depthwise2d": (depthwise_convolution,), "pool2d": (pooling, wide_window), "poolnd": (powers,),
         "unpool": (unpooling,), "col2im": (blocks_to_image,), "elements": (gathered_elements,),
         "scatter_nd": (scattered_rows,), "pad": (padding,), "trilu": (triangle,), "recurrent": (recurrence,),

@@ -93,6 +93,7 @@ BUGS = (
     Bug("bound of an enum", "core/plan.c", "if (value < 0 || value >= n)", "if (value < 0 || value > n)"),
     Bug("type not checked", "reduce/cumulate.c", "if (p->dtype != dtype || task", "if (task"),
     Bug("rows behind the last group", "conv/conv2d.c", "min_i64(b->c1, c1_all - c1_first)", "b->c1"),
+    Bug("tiles behind the last", "conv/winograd2d.c", "min_i64(b->chunk, b->tiles - first)", "b->chunk"),
     Bug("result not bounded", "graph_kernel/graph_kernel.c",
         "if (is_dst && (missing(p, i) & ~(1 << (GK_DIMS - 1))) != 0)", "if (is_dst && missing(p, i) < 0)"),
 )  # fmt: skip

@@ -20,6 +20,7 @@ from tests.harness import load_task
 Params = dict[str, table.ParamValue]
 
 WINDOW: Params = {"n": 2, "h": 5, "w": 6, "oh": 3, "ow": 4, "kh": 2, "kw": 3, "sh": 1, "sw": 1, "dh": 1, "dw": 1}
+SQUARE: Params = WINDOW | {"kh": 3}
 GROUPED: Params = WINDOW | {"group": 2, "c": 48, "cg": 32, "m": 32, "mg": 16}
 HALF = {"weights": "f16"}
 SPATIAL: Params = {"kernel": [1, 2, 2], "stride": [1, 1, 1], "dilation": [1, 1, 1], "pad": [0, 0, 0]}
@@ -35,6 +36,8 @@ BASES: dict[str, tuple[str, Params, list[int], int, str]] = {
     "conv2d_half": ("conv2d", GROUPED | HALF | {"src_c0": 16}, [2880, 6144, 32, 768, 32], 768, "f16"),
     "conv2d_plain": ("conv2d", WINDOW | {"group": 1, "c": 3, "cg": 3, "m": 20, "mg": 20, "src_c0": 1},
                      [180, 576, 20, 1 * 768], 768, "f32"),
+    "winograd2d": ("winograd2d", SQUARE | {"group": 1, "c": 40, "cg": 40, "m": 20, "mg": 20},
+                   [2880, 13824, 20, 768], 768, "f32"),
     "conv_transpose2d": ("conv_transpose2d", GROUPED, [2880, 6144, 32, 768], 768, "f32"),
     "depthwise2d": ("depthwise2d", WINDOW | {"c": 20, "m": 20}, [1920, 192, 20, 768], 768, "f32"),
     "depthwise2d_half": ("depthwise2d", WINDOW | HALF | {"c": 20, "m": 20}, [1920, 192, 20, 768, 20], 768, "f16"),
@@ -49,6 +52,7 @@ HUGE = 2**46
 FLAGS = {"src_c0", "transposed", "b_packed"}
 MAY_BE_ZERO = {
     "conv2d": {"pt", "pl"},
+    "winograd2d": {"pt", "pl"},
     "conv_transpose2d": {"pt", "pl"},
     "depthwise2d": {"pt", "pl"},
     "convnd": {"cg", "pad"},
@@ -72,6 +76,13 @@ CHANGES: dict[str, list[tuple[Params, str]]] = {
     "conv2d_half": [({"weights": "f32"}, "too small or of another type"), ({"weights": "bf16"}, "of another type")],
     "conv2d_plain": [
         *BLOCKED, ({"c": 4, "cg": 4}, "too small"), ({"c": 2}, "groups do not fit"), ({"mg": 16}, "groups do not fit"),
+    ],
+    "winograd2d": [
+        *(row for row in BLOCKED if "kh" not in row[0]), ({"c": 41}, "groups do not fit"),
+        ({"c": 49, "cg": 49}, "too small"), ({"m": 33, "mg": 33}, "too small"),
+        *[({name: 2}, "not of 3x3 at stride 1") for name in ("sh", "sw", "dh", "dw")],
+        ({"kh": 2}, "not of 3x3"), ({"kw": 2}, "not of 3x3"), ({"weights": "f16"}, "too small or of another type"),
+        ({"group": 2, "cg": 32, "mg": 16}, "not of 3x3 at stride 1 in one group"),
     ],
     "conv_transpose2d": [*BLOCKED, *GROUPS, *REACH],
     "depthwise2d": [*BLOCKED, *REACH, *STRIDES, ({"c": 21}, "as many"), ({"c": 33, "m": 33}, "too small")],
@@ -140,6 +151,13 @@ def test_sizes_out_of_range_are_refused(base: str) -> None:
             changed = [*value[:index], size, *value[index + 1 :]] if isinstance(value, list) else size
             with pytest.raises(Refused, match="out of range"):
                 load(base, {field.name: changed}, operands(base))
+
+
+def test_winograd_takes_no_weights_of_16_bits() -> None:
+    arrays = operands("winograd2d")
+    arrays[1] = arrays[1].astype(np.float16)
+    with pytest.raises(Refused, match="the weights are not float32"):
+        load("winograd2d", HALF, arrays)
 
 
 SMALL: Params = MATMUL | {"batch": [2] * 5, "a_batch": [0] * 5, "b_batch": [0] * 5, "m": 2, "k": 1, "n": 1, "y_row": 1}

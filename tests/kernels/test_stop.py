@@ -22,7 +22,7 @@ BEST = ISAS[-1]
 
 def run(item: LongItem, isa: str) -> list[Array]:
     node = harness.make_node(item.op_type, item.arrays, item.attrs, constants=item.constants, outputs=item.outputs)
-    return harness.run_op(node, item.arrays, isa=isa if isa != BEST else None)
+    return harness.run_op(node, item.arrays, isa=isa if isa != BEST else None, rewrite=item.rewrite)
 
 
 def results_at_the_deadline(item: LongItem, family: str, isa: str, monkeypatch: pytest.MonkeyPatch) -> list[bytes]:

@@ -132,9 +132,9 @@ static struct blocking block(const struct conv2d_params *p, const struct atc_cpu
     return b;
 }
 
-static int64_t products(const void *params)
+int64_t conv2d_products(const void *params)
 {
-    const struct conv2d_params *p = params;
+    const struct conv2d_sizes *p = params;
     const int64_t results = atc_mul(atc_mul(p->n, p->m), atc_mul(p->oh, p->ow));
     return atc_mul(results, atc_mul(p->cg, atc_mul(p->kh, p->kw)));
 }
@@ -152,11 +152,11 @@ static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
     const int64_t packing = atc_mul(p->n * p->group * b.chunks, chunk);
     return (struct kernel_cost){
         .items = p->n * p->group * b.chunks * b.oc_pairs,
-        .work = atc_div(atc_add(products(p), packing), 16),
+        .work = atc_div(atc_add(conv2d_products(p), packing), 16),
         .scratch = atc_add(atc_add(conv2d_taps_bytes(p->kh * p->kw), widened), atc_mul(floats, 4))};
 }
 
-DEFINE_FAMILY(conv2d, CONV2D_FIELDS, .check = check, .cost = cost, .products = products,
+DEFINE_FAMILY(conv2d, CONV2D_FIELDS, .check = check, .cost = cost, .products = conv2d_products,
               .inplace = 1u << CONV_RESIDUAL);
 
 /* --- the loops ------------------------------------------------------------------------------- */

@@ -81,6 +81,9 @@ const char *conv2d_extras_problem(const struct task_view *task, int64_t m, int64
  */
 const char *conv2d_operands_problem(const struct task_view *task, int64_t c0, int64_t weights);
 
+/* The products that a convolution sums, whose arguments begin with conv2d_sizes. */
+int64_t conv2d_products(const void *params);
+
 typedef void (*conv2d_micro)(const struct conv2d_tile *tile);
 
 /* Micro-kernels by blocks and width, [blocks - 1][width - 1], for C0 = 16 and C0 = 1. */

@@ -1,0 +1,292 @@
+/* The winograd2d family: its checker, its blocking, and the loops around transforms and products.
+ */
+#include "conv/winograd2d.h"
+
+static const char *check(const struct task_view *task)
+{
+    const struct winograd2d_params *p = task->params;
+    const char *problem = conv2d_operands_problem(task, CONV_C0, p->weights);
+    if (problem != NULL)
+        return problem;
+    if (p->kh != WINO_TAPS || p->kw != WINO_TAPS || p->sh != 1 || p->sw != 1 || p->dh != 1 ||
+        p->dw != 1 || p->group != 1)
+        return "the filters are not of 3x3 at stride 1 in one group";
+    if (p->weights != WEIGHTS_F32)
+        return "the weights are not float32";
+    return NULL;
+}
+
+/* How the work is cut: an item is a pair of output blocks of a chunk of tiles, which are numbered
+ * through rows and pictures. The transformed inputs of a chunk stay in L2 while all output blocks
+ * pass over them. Filters are transformed for a run of input channels, into half of L2: longer runs
+ * load and store the sums less often.
+ */
+struct blocking {
+    int64_t tile_rows, tile_columns; /* of a picture */
+    int64_t tiles;                   /* of all pictures */
+    int64_t chunk, chunks;           /* tiles of a chunk, and how many of them there are */
+    int64_t c1, c1_run; /* blocks of input channels, and how many of them are summed in a run */
+    int64_t oc_pairs;
+    int64_t input_stride, filter_stride; /* floats from one position to the next */
+};
+
+enum {
+    MATRIX = CONV_C0 * CONV_C0, /* weights of a tap, from one block of channels to another */
+    MIN_ITEMS = 8,              /* enough to balance some threads */
+    MIN_CHUNK = 14,             /* less, and the filters' transform costs more than the products */
+};
+
+static struct blocking block(const struct winograd2d_params *p, const struct atc_cpu *cpu)
+{
+    struct blocking b = {
+        .tile_rows = ceil_div(p->oh, WINO_OUT),
+        .tile_columns = ceil_div(p->ow, WINO_OUT),
+        .c1 = ceil_div(p->c, CONV_C0),
+        .oc_pairs = ceil_div(ceil_div(p->m, CONV_C0), CONV_PAIR),
+    };
+    b.tiles = p->n * b.tile_rows * b.tile_columns;
+    const int64_t tile_bytes = WINO_POSITIONS * b.c1 * CONV_C0 * (int64_t)sizeof(float);
+    const int64_t for_items = ceil_div(b.tiles, ceil_div(MIN_ITEMS, b.oc_pairs));
+    b.chunk = min_i64(cpu->l2_bytes / tile_bytes, for_items);
+    if (b.chunk < MIN_CHUNK)
+        b.chunk = MIN_CHUNK;
+    b.chunk = ceil_div(b.tiles, ceil_div(b.tiles, b.chunk));
+    b.chunks = ceil_div(b.tiles, b.chunk);
+
+    const int64_t filter_bytes = WINO_POSITIONS * CONV_PAIR * MATRIX * (int64_t)sizeof(float);
+    b.c1_run = cpu->l2_bytes / 2 / filter_bytes;
+    if (b.c1_run < 1)
+        b.c1_run = 1;
+    b.c1_run = ceil_div(b.c1, ceil_div(b.c1, b.c1_run));
+    /* Odd numbers of cache lines, so that positions do not share the sets of a cache. */
+    b.input_stride = (b.c1 * b.chunk | 1) * CONV_C0;
+    b.filter_stride = (CONV_PAIR * b.c1_run * CONV_C0 + 1) * CONV_C0;
+    return b;
+}
+
+/* Floats of scratch. */
+struct scratch {
+    int64_t inputs, filters, sums;
+};
+
+static struct scratch scratch_of(const struct blocking *b)
+{
+    return (struct scratch){
+        .inputs = atc_mul(b->input_stride, WINO_POSITIONS),
+        .filters = atc_mul(b->filter_stride, WINO_POSITIONS),
+        .sums = atc_mul(b->chunk, WINO_POSITIONS * CONV_PAIR * CONV_C0),
+    };
+}
+
+static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
+{
+    const struct winograd2d_params *p = params;
+    const struct blocking b = block(p, cpu);
+    const struct scratch r = scratch_of(&b);
+    const int64_t items = atc_mul(b.chunks, b.oc_pairs);
+    /* In vectors, as conv2d counts. What is in the scratch is computed once an item, or a run. */
+    enum { TRANSFORM = 8 };
+    const int64_t runs = ceil_div(b.c1, b.c1_run);
+    const int64_t transforms = atc_add(r.inputs, atc_add(atc_mul(r.filters, runs), r.sums));
+    const int64_t multiplied =
+        atc_mul(atc_mul(b.chunk, b.c1 * CONV_C0), WINO_POSITIONS * CONV_PAIR);
+    return (struct kernel_cost){
+        .items = items,
+        .work = atc_mul(items, atc_add(multiplied, atc_mul(transforms / CONV_C0, TRANSFORM))),
+        .scratch = atc_mul(atc_add(atc_add(r.inputs, r.filters), r.sums), sizeof(float))};
+}
+
+DEFINE_FAMILY(winograd2d, WINOGRAD2D_FIELDS, .check = check, .cost = cost,
+              .products = conv2d_products, .inplace = 1u << CONV_RESIDUAL);
+
+/* --- the loops ------------------------------------------------------------------------------- */
+
+struct drive {
+    const struct winograd2d_params *p;
+    const struct wino_isa *isa;
+    struct blocking b;
+    struct atc_meter *meter;
+    const float *x, *weights, *bias, *residual;
+    float *y;
+    float *inputs;  /* [WINO_POSITIONS][c1][chunk][16] */
+    float *filters; /* [WINO_POSITIONS][CONV_PAIR][c1_run][16][16] */
+    float *sums;    /* [WINO_POSITIONS][CONV_PAIR][chunk][16] */
+};
+
+struct position {
+    int64_t n, row, column; /* of a tile, in tiles */
+};
+
+static struct position position_of(const struct blocking *b, int64_t tile)
+{
+    const int64_t row = tile / b->tile_columns;
+    return (struct position){row / b->tile_rows, row % b->tile_rows, tile % b->tile_columns};
+}
+
+static void next_tile(const struct blocking *b, struct position *at)
+{
+    if (++at->column < b->tile_columns)
+        return;
+    at->column = 0;
+    if (++at->row < b->tile_rows)
+        return;
+    at->row = 0;
+    at->n++;
+}
+
+/* Which of the WINO_IN positions from `first` on lie in [0, size): those in [*begin, *end). */
+static void find_inside(int64_t first, int64_t size, int64_t *begin, int64_t *end)
+{
+    *begin = first < 0 ? min_i64(-first, WINO_IN) : 0;
+    const int64_t last = size - first;
+    *end = last < *begin ? *begin : min_i64(last, WINO_IN);
+}
+
+static void transform_inputs(const struct drive *d, int64_t first, int64_t tiles)
+{
+    static const float zeros[WINO_IN * CONV_C0];
+    const struct winograd2d_params *p = d->p;
+    const struct blocking *b = &d->b;
+    const int64_t plane = p->h * p->w * CONV_C0;
+    const struct position start = position_of(b, first);
+    for (int64_t c1 = 0; c1 < b->c1; c1++) {
+        struct position at = start;
+        for (int64_t t = 0; t < tiles; t++, next_tile(b, &at)) {
+            if (atc_spend(d->meter, MATRIX))
+                return;
+            const int64_t row = at.row * WINO_OUT - p->pt, column = at.column * WINO_OUT - p->pl;
+            const float *x = d->x + (at.n * b->c1 + c1) * plane;
+            struct wino_input tile;
+            int64_t top, bottom;
+            find_inside(row, p->h, &top, &bottom);
+            find_inside(column, p->w, &tile.begin, &tile.end);
+            for (int64_t r = 0; r < WINO_IN; r++)
+                tile.rows[r] = r < top || r >= bottom || tile.begin == tile.end
+                                   ? zeros
+                                   : x + ((row + r) * p->w + column + tile.begin) * CONV_C0;
+            d->isa->input(&tile, d->inputs + (c1 * b->chunk + t) * CONV_C0, b->input_stride);
+        }
+    }
+}
+
+/* The filters of `blocks` output blocks for `run` blocks of input channels from c1 on. */
+static void transform_filters(const struct drive *d, int64_t block0, int blocks, int64_t c1,
+                              int64_t run)
+{
+    for (int block = 0; block < blocks; block++)
+        for (int64_t i = 0; i < run; i++) {
+            if (atc_spend(d->meter, 8 * MATRIX))
+                return;
+            const int64_t at = (block0 + block) * d->b.c1 + c1 + i;
+            d->isa->filters(d->weights + at * (WINO_TAPS * WINO_TAPS * MATRIX),
+                            d->filters + (block * run + i) * MATRIX, d->b.filter_stride);
+        }
+}
+
+/* Adds the products of `run` blocks of input channels from c1 on: at each position a matrix of
+ * tiles by channels, times one of input by output channels, which is a convolution of 1x1.
+ */
+static void multiply(const struct drive *d, int64_t tiles, int blocks, int64_t c1, int64_t run)
+{
+    static const float zeros[CONV_PAIR * CONV_C0];
+    static const struct conv2d_tap tap;
+    const struct blocking *b = &d->b;
+    const int64_t max_blocks = d->isa->gemm->max_blocks;
+    const bool ends = c1 + run == b->c1;
+    for (int64_t position = 0; position < WINO_POSITIONS; position++)
+        for (int64_t block = 0; block < blocks; block += max_blocks) {
+            const struct conv2d_tile tile = {
+                .in = d->inputs + position * b->input_stride + c1 * b->chunk * CONV_C0,
+                .taps = &tap,
+                .n_taps = 1,
+                .c1_stride = b->chunk * CONV_C0,
+                .n_c1 = run,
+                .c_last = ends ? d->p->c - (b->c1 - 1) * CONV_C0 : CONV_C0,
+                .weights = d->filters + position * b->filter_stride + block * run * MATRIX,
+                .weight_c1 = MATRIX,
+                .weight_stride = run * MATRIX,
+                .bias = zeros,
+                .dst = d->sums + (position * CONV_PAIR + block) * b->chunk * CONV_C0,
+                .dst_step = CONV_C0,
+                .dst_stride = b->chunk * CONV_C0,
+                .channels = max_blocks * CONV_C0, /* all are written: all are transformed */
+                .first = c1 == 0,
+                .last = ends,
+            };
+            conv2d_run_row(d->meter, d->isa->gemm, tile, CONV_C0,
+                           (int)min_i64(max_blocks, blocks - block), tiles);
+        }
+}
+
+static void finish(const struct drive *d, int64_t first, int64_t tiles, int64_t block0, int blocks)
+{
+    const struct winograd2d_params *p = d->p;
+    const struct blocking *b = &d->b;
+    const int64_t m1 = ceil_div(p->m, CONV_C0), plane = p->oh * p->ow * CONV_C0;
+    float bias[CONV_PAIR * CONV_C0];
+    conv2d_fill_bias(bias, d->bias, block0 * CONV_C0, p->m);
+    for (int block = 0; block < blocks; block++) {
+        struct position at = position_of(b, first);
+        for (int64_t t = 0; t < tiles; t++, next_tile(b, &at)) {
+            if (atc_spend(d->meter, MATRIX))
+                return;
+            const int64_t row = at.row * WINO_OUT, column = at.column * WINO_OUT;
+            const int64_t y_at =
+                (at.n * m1 + block0 + block) * plane + (row * p->ow + column) * CONV_C0;
+            d->isa->results(&(struct wino_results){
+                .sums = d->sums + (block * b->chunk + t) * CONV_C0,
+                .stride = CONV_PAIR * b->chunk * CONV_C0,
+                .bias = bias + block * CONV_C0,
+                .residual = d->residual ? d->residual + y_at : NULL,
+                .dst = d->y + y_at,
+                .row_stride = p->ow * CONV_C0,
+                .rows = min_i64(WINO_OUT, p->oh - row),
+                .columns = min_i64(WINO_OUT, p->ow - column),
+                .activation = (enum activation)p->activation,
+                .alpha = (float)p->alpha,
+                .beta = (float)p->beta,
+            });
+        }
+    }
+}
+
+void winograd2d_drive(const struct kernel_args *args, const struct wino_isa *isa)
+{
+    const struct winograd2d_params *p = args->params;
+    struct atc_meter meter = {.args = args};
+    struct drive d = {.p = p,
+                      .isa = isa,
+                      .b = block(p, args->cpu),
+                      .meter = &meter,
+                      .x = args->src[CONV_X],
+                      .weights = args->src[CONV_W],
+                      .bias = args->src[CONV_BIAS],
+                      .residual = args->src[CONV_RESIDUAL],
+                      .y = args->dst[0],
+                      .inputs = args->scratch};
+    const struct blocking *b = &d.b;
+    const struct scratch r = scratch_of(b);
+    d.filters = d.inputs + r.inputs;
+    d.sums = d.filters + r.filters;
+
+    const int64_t m1 = ceil_div(p->m, CONV_C0);
+    int64_t transformed = -1; /* the chunk whose inputs are */
+    for (int64_t item = args->begin; item < args->end; item++) {
+        /* Output blocks vary fastest, so that neighbouring items share the inputs. */
+        const int64_t block = item % b->oc_pairs * CONV_PAIR, chunk = item / b->oc_pairs;
+        const int64_t first = chunk * b->chunk, tiles = min_i64(b->chunk, b->tiles - first);
+        if (transformed != chunk) {
+            transform_inputs(&d, first, tiles);
+            transformed = chunk;
+        }
+        const int blocks = (int)min_i64(CONV_PAIR, m1 - block);
+        for (int64_t c1 = 0; c1 < b->c1; c1 += b->c1_run) {
+            const int64_t run = min_i64(b->c1_run, b->c1 - c1);
+            transform_filters(&d, block, blocks, c1, run);
+            multiply(&d, tiles, blocks, c1, run);
+        }
+        finish(&d, first, tiles, block, blocks);
+        if (atc_was_stopped(args))
+            return;
+    }
+}

@@ -1,0 +1,61 @@
+/* winograd2d: what conv2d computes, for filters of 3x3 at stride 1 in one group, by Winograd's
+ * F(4x4, 3x3): a tile of 4x4 results takes 36 products for a pair of channels, where the definition
+ * takes 144. Operands and arguments are those of conv2d, with blocks of input channels and float32
+ * weights.
+ *
+ *     y = Aᵀ [Σ (G g Gᵀ) ∘ (Bᵀ d B)] A      g: a filter of 3x3, d: 6x6 inputs; a sum over channels
+ *
+ * The points of the interpolation are 0, ±1, ±2 and infinity. The filters are transformed in each
+ * run (adr/0022). NaN and infinity spread over the tiles that read them.
+ */
+#ifndef ATC_WINOGRAD2D_H
+#define ATC_WINOGRAD2D_H
+
+#include "conv/conv2d.h"
+
+#define WINOGRAD2D_FIELDS(I64, I64S, F64, ENUM)                                                    \
+    CONV2D_SIZES(I64) CONV2D_FINISH(F64, ENUM)
+DECLARE_PARAMS(winograd2d, WINOGRAD2D_FIELDS)
+
+enum {
+    WINO_TAPS = 3,
+    WINO_OUT = 4,                       /* results of a tile in a row or column */
+    WINO_IN = WINO_OUT + WINO_TAPS - 1, /* inputs that they read */
+    WINO_POSITIONS = WINO_IN * WINO_IN,
+};
+
+/* The inputs of a tile in one block of channels. Rows in the padding are rows of zeros; columns
+ * outside [begin, end) are in the padding.
+ */
+struct wino_input {
+    const float *rows[WINO_IN]; /* from column `begin` on */
+    int64_t begin, end;
+};
+
+/* The results of a tile in one block of channels, of which `rows` x `columns` are inside. */
+struct wino_results {
+    const float *sums; /* at each position, `stride` floats apart */
+    int64_t stride;
+    const float *bias;
+    const float *residual; /* NULL: none */
+    float *dst;
+    int64_t row_stride; /* floats from one row of results to the next */
+    int64_t rows, columns;
+    enum activation activation;
+    float alpha, beta;
+};
+
+/* What an ISA brings. Positions of what a transform writes lie `stride` floats apart. */
+struct wino_isa {
+    const struct conv2d_isa *gemm;
+    /* G g Gᵀ of the filters of a block of input and one of output channels: [3][3][16][16]. */
+    void (*filters)(const float *weights, float *out, int64_t stride);
+    /* Bᵀ d B */
+    void (*input)(const struct wino_input *tile, float *out, int64_t stride);
+    /* Aᵀ m A, and what follows the convolution */
+    void (*results)(const struct wino_results *tile);
+};
+
+void winograd2d_drive(const struct kernel_args *args, const struct wino_isa *isa);
+
+#endif

@@ -1,0 +1,148 @@
+"""winograd2d: every row against float64 and against the scalar row, over sizes that leave parts of tiles and blocks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from atcpy.ir.tensor import Array
+from atcpy.ops.conv.winograd import as_winograd
+from tests.effort import trials
+from tests.harness import make_node, run_op
+from tests.isa import ISAS
+
+ACTIVATIONS = {
+    "": lambda y: y,
+    "Relu": lambda y: np.maximum(y, 0),
+    "Clip": lambda y: np.clip(y, -0.5, 0.75),
+    "Swish": lambda y: y / (1 + np.exp(0.5 * y)),
+}
+ALPHA_BETA = {"alpha": -0.5, "beta": 0.75}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A convolution with what follows it."""
+
+    x: Array
+    w: Array
+    bias: Array | None
+    residual: Array | None
+    pads: tuple[int, int, int, int]
+    activation: str
+
+    def run(self, isa: str, threads: int = 1) -> Array:
+        arrays = [self.x, self.w, self.bias, self.residual]
+        attrs = {"pads": self.pads, "activation": self.activation, **ALPHA_BETA}
+        node = make_node("FusedConv", arrays, attrs, constants=(1, 2))
+        rows: list[str] = []
+        [y] = run_op(node, arrays, blocked=True, isa=isa, threads=threads, rows=rows, rewrite=as_winograd)
+        assert rows == [f"winograd2d_f32_{isa}"]
+        return y
+
+    def sums(self) -> Array:
+        """What is activated, in float64."""
+        top, left, bottom, right = self.pads
+        x = np.pad(self.x.astype("f8"), ((0, 0), (0, 0), (top, bottom), (left, right)))
+        windows = np.lib.stride_tricks.sliding_window_view(x, (3, 3), (2, 3))
+        y: Array = np.einsum("nchwij,mcij->nmhw", windows, self.w.astype("f8"), optimize=True)
+        y = y if self.bias is None else y + self.bias[:, None, None]
+        return y if self.residual is None else y + self.residual
+
+    def expected(self) -> Array:
+        y: Array = ACTIVATIONS[self.activation](self.sums())
+        return y
+
+
+def make_case(
+    rng: np.random.Generator,
+    result: tuple[int, int, int, int],
+    c: int,
+    pads: tuple[int, int, int, int] = (1, 1, 1, 1),
+    activation: str = "",
+    *,
+    bias: bool = True,
+    residual: bool = False,
+) -> Case:
+    n, m, oh, ow = result
+    shape = (n, c, oh + 2 - pads[0] - pads[2], ow + 2 - pads[1] - pads[3])
+    return Case(
+        rng.standard_normal(shape, np.float32),
+        rng.standard_normal((m, c, 3, 3), np.float32),
+        rng.standard_normal(m, np.float32) if bias else None,
+        rng.standard_normal(result, np.float32) if residual else None,
+        pads,
+        activation,
+    )
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> Case:
+    """Results of 1x1 to 30x30, paddings of 0 to 2 on each side, channels around whole blocks."""
+    top, left, bottom, right = (draw(st.integers(0, 2)) for _ in range(4))
+    sizes = st.one_of(st.integers(1, 9), st.integers(10, 30))
+    oh, ow = max(draw(sizes), top + bottom - 1), max(draw(sizes), left + right - 1)
+    c, m = (draw(st.one_of(st.sampled_from([1, 8, 15, 16, 17, 32, 48]), st.integers(1, 70))) for _ in range(2))
+    return make_case(
+        np.random.default_rng(draw(st.integers(0, 2**32))),
+        (draw(st.integers(1, 2)), m, oh, ow),
+        c,
+        (top, left, bottom, right),
+        draw(st.sampled_from(list(ACTIVATIONS))),
+        bias=draw(st.booleans()),
+        residual=draw(st.booleans()),
+    )
+
+
+@settings(max_examples=trials(180), deadline=None)
+@given(case=cases())
+def test_agrees_with_float64_and_with_the_scalar_row(case: Case) -> None:
+    expected, scale = case.expected(), float(np.abs(case.sums()).max())
+    ours = {isa: case.run(isa) for isa in ISAS}
+    for y in ours.values():
+        np.testing.assert_allclose(y, expected, rtol=0, atol=1e-5 * scale)
+        np.testing.assert_allclose(y, ours["scalar"], rtol=0, atol=1e-5 * scale)
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("c", [64, 256, 512])
+def test_the_error_is_below_1e_4_of_the_scale(c: int, isa: str) -> None:
+    case = make_case(np.random.default_rng(c), (1, 32, 14, 14), c)
+    expected = case.expected()
+    assert np.abs(case.run(isa) - expected).max() <= 1e-4 * np.abs(expected).max()
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_results_do_not_depend_on_the_number_of_threads(isa: str) -> None:
+    case = make_case(np.random.default_rng(5), (2, 70, 27, 22), 33, activation="Swish", residual=True)
+    alone = case.run(isa)
+    for threads in (2, 3, 5):
+        np.testing.assert_array_equal(case.run(isa, threads).view(np.uint32), alone.view(np.uint32))
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_nan_and_infinity_stay_in_the_tiles_that_read_them(value: float, isa: str) -> None:
+    case = make_case(np.random.default_rng(6), (1, 20, 12, 12), 20)
+    finite = case.run(isa)
+    case.x[0, 3, 6, 6] = value  # of the tile in the middle alone: the others read up to column 4, and from 7 on
+    y = case.run(isa)
+    assert not np.isfinite(y[:, :, 5:8, 5:8]).any()  # by the definition, too
+    outside = np.ones((12, 12), bool)
+    outside[4:8, 4:8] = False
+    np.testing.assert_array_equal(y[..., outside], finite[..., outside])
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_windows_that_lie_in_the_padding_give_the_bias(isa: str) -> None:
+    case = make_case(np.random.default_rng(7), (1, 18, 9, 11), 17)
+    far = Case(case.x, case.w, case.bias, None, (12, 14, 12, 14), "")
+    y = far.run(isa)
+    assert case.bias is not None
+    outside = np.ones(y.shape[2:], bool)
+    outside[8:24, 8:28] = False  # tiles that read the image
+    np.testing.assert_array_equal(y[..., outside], np.broadcast_to(case.bias[None, :, None], y[..., outside].shape))
