@@ -183,7 +183,7 @@ TABLE = (
         "op_select_implmode",
         choice(IMPL_MODES),
         ImplMode.HIGH_PERFORMANCE,
-        "whether kernels may approximate",
+        "whether 3x3 convolutions may be Winograd's, whose rounding errors are larger",
     ),
     Option(
         "precision_mode",

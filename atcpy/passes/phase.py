@@ -36,6 +36,7 @@ class Phase(Enum):
     CANCEL = (Stage.OPTIMIZE, "cancel changes of format between the merged pieces")
     FUSE = (Stage.OPTIMIZE, "fuse across the merged pieces")
 
+    KERNELS = (Stage.COMPILE, "choose among kernels that compute the same")
     IN_PLACE = (Stage.COMPILE, "leave out copies")
 
     def __init__(self, stage: Stage, purpose: str) -> None:

@@ -1,0 +1,97 @@
+"""Which convolutions run by Winograd's algorithm, and that packages of both kinds agree with ONNX Runtime."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from atcpy import InferenceSession
+from atcpy.ir import CompiledModel
+from atcpy.om import writer
+from atcpy.ops.conv.winograd import SMALLEST_GAIN, gain, takes_winograd
+from atcpy.ops.core.opdef import KernelCall, ParamValue
+from atcpy.options import convert_options
+from atcpy.stages.pipeline import compile_model
+from tests.models_in_text import model
+from tests.ort import open_ort
+
+CALL = {
+    "n": 1, "c": 64, "h": 28, "w": 28, "m": 64, "oh": 28, "ow": 28, "kh": 3, "kw": 3, "sh": 1, "sw": 1, "dh": 1,
+    "dw": 1, "pt": 1, "pl": 1, "group": 1, "cg": 64, "mg": 64, "src_c0": 16, "weights": "f32", "activation": "Relu",
+}  # fmt: skip
+DIMS = "1,32,12,14"
+
+
+def call(**changes: ParamValue) -> KernelCall:
+    return KernelCall("conv2d", (), (), {**CALL, **changes})
+
+
+def compiled_net(dims: str = DIMS, **options: object) -> tuple[bytes, CompiledModel]:
+    n, c, *spatial = dims.split(",")
+    text = f"net (float[{dims}] x) => (float[{n},20,{','.join(spatial)}] y) <float[20,{c},3,3] w, float[20] b> {{ "
+    proto = model(text + "a = Conv<pads = [1,1,1,1]>(x, w, b) y = Relu(a) }")
+    return proto.SerializeToString(), compile_model(proto, convert_options({"debug": True, **options}))[0]
+
+
+def families(compiled: CompiledModel) -> set[str]:
+    """The kernels of all tasks, also of plans for open dims, but for changes of the format."""
+    plans = (plan for cluster in compiled.clusters for variant in cluster.variants for plan in variant.plans)
+    tasks = [*compiled.tasks, *(task for plan in plans for task in plan.tasks)]
+    return {task.kernel for task in tasks} - {"transdata"}
+
+
+@pytest.mark.parametrize(
+    ("options", "family"),
+    [
+        ({}, "winograd2d"),
+        ({"op_select_implmode": "high_performance"}, "winograd2d"),
+        ({"op_select_implmode": "high_precision"}, "conv2d"),
+        ({"optimization_switch": "WinogradPass:off"}, "conv2d"),
+        ({"pass_limit": "WinogradPass:0"}, "conv2d"),
+    ],
+    ids=str,
+)
+def test_options_choose_the_kernel_and_both_agree_with_onnxruntime(options: dict[str, object], family: str) -> None:
+    proto, compiled = compiled_net(**options)
+    assert families(compiled) == {family}
+    x = np.random.default_rng(0).standard_normal((1, 32, 12, 14), np.float32)
+    [expected] = open_ort(proto).run(None, {"x": x})
+    [y] = InferenceSession(writer.to_bytes(compiled)).run(None, {"x": x})
+    np.testing.assert_allclose(y, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize(
+    ("dims", "family"), [("n,32,12,14", "winograd2d"), ("1,32,h,14", "conv2d"), ("1,32,12,w", "conv2d")]
+)
+def test_the_batch_may_be_open_but_not_height_and_width(dims: str, family: str) -> None:
+    proto, compiled = compiled_net(dims)
+    assert families(compiled) == {family}
+    x = np.random.default_rng(0).standard_normal((3 if "n" in dims else 1, 32, 12, 14), np.float32)
+    [expected] = open_ort(proto).run(None, {"x": x})
+    [y] = InferenceSession(writer.to_bytes(compiled)).run(None, {"x": x})
+    np.testing.assert_allclose(y, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"kh": 1}, {"kw": 5}, {"sh": 2}, {"sw": 2}, {"dh": 2}, {"dw": 3}, {"group": 2, "cg": 32, "mg": 32},
+        {"src_c0": 1}, {"weights": "f16"},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_other_convolutions_are_left_alone(change: dict[str, ParamValue]) -> None:
+    assert takes_winograd(call())
+    assert not takes_winograd(call(**change))
+
+
+@pytest.mark.parametrize(
+    ("side", "c", "m", "is_faster"),
+    [
+        (56, 64, 64, True), (14, 256, 256, True), (14, 32, 32, True), (7, 512, 512, True), (56, 64, 1, True),
+        (7, 64, 64, False), (4, 512, 512, False), (56, 4, 64, False), (56, 8, 8, False), (1, 512, 512, False),
+    ],
+)  # fmt: skip
+def test_the_estimate_is_on_the_side_that_was_measured(side: int, c: int, m: int, is_faster: bool) -> None:
+    estimate = gain(call(c=c, cg=c, m=m, mg=m, oh=side, ow=side))
+    assert (estimate >= SMALLEST_GAIN) is is_faster
