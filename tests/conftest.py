@@ -4,7 +4,6 @@
 `tests.effort` divides them. `--shuffle=SEED` runs the tests in a random order.
 """
 
-import gc
 import random
 import signal
 from collections.abc import Iterator
@@ -20,7 +19,6 @@ from tests.effort import FAST, THOROUGH, one_in
 settings.register_profile("fast", FAST)
 settings.register_profile("thorough", THOROUGH)
 settings.load_profile("fast")
-gc.set_threshold(100_000, 20, 20)  # thousands of tests stay until the end: they are seldom looked at for garbage
 check_reads()
 emit_tasks.ALWAYS_VERIFY = True
 signal.signal(signal.SIGINT, signal.default_int_handler)  # shells let commands in the background ignore it

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from atcpy.errors import UsageError
 from atcpy.ir import DType
-from atcpy.parsers.onnx.value_types import dim_name
 
 if TYPE_CHECKING:
     import onnx
@@ -92,6 +91,8 @@ def model_ports(model: onnx.ModelProto, defaults: Collection[str] = ()) -> list[
 
 def value_dims(value: onnx.ValueInfoProto) -> tuple[int | str | None, ...]:
     """The dims of a tensor of a model: sizes, names, and None for those that have neither."""
+    from atcpy.parsers.onnx.value_types import dim_name  # a rank that runs packages needs no onnx
+
     return tuple(
         dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else dim_name(dim) or None
         for dim in value.type.tensor_type.shape.dim
