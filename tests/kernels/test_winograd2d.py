@@ -125,6 +125,15 @@ def test_results_do_not_depend_on_the_number_of_threads(isa: str) -> None:
 
 
 @pytest.mark.parametrize("isa", ISAS)
+def test_equal_pictures_of_a_batch_have_equal_results(isa: str) -> None:
+    case = make_case(np.random.default_rng(8), (3, 40, 19, 21), 24)  # 30 tiles each; chunks of others
+    case.x[1:] = case.x[0]
+    y = case.run(isa)
+    for other in y[1:]:
+        np.testing.assert_array_equal(other.view(np.uint32), y[0].view(np.uint32))
+
+
+@pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_nan_and_infinity_stay_in_the_tiles_that_read_them(value: float, isa: str) -> None:
     case = make_case(np.random.default_rng(6), (1, 20, 12, 12), 20)

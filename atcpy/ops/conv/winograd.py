@@ -13,7 +13,8 @@ C0 = NC1HWC0.c0
 DIRECT, WINOGRAD = "conv2d", "winograd2d"
 SMALLEST_GAIN = 1.2  # estimated; less is not worth the rounding error
 _TILE, _POSITIONS, _TAPS = 4, 36, 9
-# What the transforms take, in multiply-adds of a vector, fitted to `perf` on layers of 14x14 to 56x56 (AVX-512).
+# What the transforms take, in multiply-adds of a block. A package does not depend on the CPU: the estimates lie between
+# what AVX-512 and AVX2 gain (ADR 0022).
 _OF_FILTERS = 200  # of an input channel and a block of output channels
 _OF_INPUTS = 470  # of a tile and a block of input channels
 _OF_RESULTS = 250  # of a tile and a block of output channels

@@ -31,6 +31,7 @@ struct blocking {
 };
 
 enum {
+    FILTERS = WINO_TAPS * WINO_TAPS * CONV_C0 * CONV_C0, /* floats, from one block to another */
     MATRIX = CONV_C0 * CONV_C0, /* weights of a tap, from one block of channels to another */
     MIN_ITEMS = 8,              /* enough to balance some threads */
     MIN_CHUNK = 14,             /* less, and the filters' transform costs more than the products */
@@ -169,52 +170,86 @@ static void transform_inputs(const struct drive *d, int64_t first, int64_t tiles
     }
 }
 
-/* The filters of `blocks` output blocks for `run` blocks of input channels from c1 on. */
-static void transform_filters(const struct drive *d, int64_t block0, int blocks, int64_t c1,
-                              int64_t run)
+/* The filters of `blocks` output blocks from `block` on for `length` blocks of input channels from
+ * `c1` on, which are transformed and used together.
+ */
+struct run {
+    int64_t block, c1, length;
+    int blocks;
+};
+
+static struct run run_at(const struct drive *d, int64_t block, int64_t c1)
 {
-    for (int block = 0; block < blocks; block++)
-        for (int64_t i = 0; i < run; i++) {
+    const int64_t m1 = ceil_div(d->p->m, CONV_C0);
+    return (struct run){.block = block,
+                        .c1 = c1,
+                        .length = min_i64(d->b.c1_run, d->b.c1 - c1),
+                        .blocks = (int)min_i64(CONV_PAIR, m1 - block)};
+}
+
+/* The run that follows, as long as the items do. */
+static struct run run_after(const struct drive *d, const struct run *run)
+{
+    if (run->c1 + run->length < d->b.c1)
+        return run_at(d, run->block, run->c1 + run->length);
+    const int64_t pair = run->block / CONV_PAIR + 1;
+    return run_at(d, pair < d->b.oc_pairs ? pair * CONV_PAIR : 0, 0);
+}
+
+/* The filters for each further block of input channels follow. */
+static const float *filters_of(const struct drive *d, const struct run *run, int64_t block)
+{
+    return d->weights + ((run->block + block) * d->b.c1 + run->c1) * FILTERS;
+}
+
+static void transform_filters(const struct drive *d, const struct run *run)
+{
+    const struct run after = run_after(d, run);
+    for (int64_t block = 0; block < run->blocks; block++)
+        for (int64_t i = 0; i < run->length; i++) {
             if (atc_spend(d->meter, 8 * MATRIX))
                 return;
-            const int64_t at = (block0 + block) * d->b.c1 + c1 + i;
-            d->isa->filters(d->weights + at * (WINO_TAPS * WINO_TAPS * MATRIX),
-                            d->filters + (block * run + i) * MATRIX, d->b.filter_stride);
+            const float *filters = filters_of(d, run, block) + i * FILTERS;
+            const float *next = i + 1 < run->length       ? filters + FILTERS
+                                : block + 1 < run->blocks ? filters_of(d, run, block + 1)
+                                                          : filters_of(d, &after, 0);
+            d->isa->filters(filters, next, d->filters + (block * run->length + i) * MATRIX,
+                            d->b.filter_stride);
         }
 }
 
-/* Adds the products of `run` blocks of input channels from c1 on: at each position a matrix of
- * tiles by channels, times one of input by output channels, which is a convolution of 1x1.
+/* Adds the products of a run: at each position a matrix of tiles by channels, times one of input by
+ * output channels, which is a convolution of 1x1.
  */
-static void multiply(const struct drive *d, int64_t tiles, int blocks, int64_t c1, int64_t run)
+static void multiply(const struct drive *d, const struct run *run, int64_t tiles)
 {
     static const float zeros[CONV_PAIR * CONV_C0];
     static const struct conv2d_tap tap;
     const struct blocking *b = &d->b;
     const int64_t max_blocks = d->isa->gemm->max_blocks;
-    const bool ends = c1 + run == b->c1;
+    const bool ends = run->c1 + run->length == b->c1;
     for (int64_t position = 0; position < WINO_POSITIONS; position++)
-        for (int64_t block = 0; block < blocks; block += max_blocks) {
+        for (int64_t block = 0; block < run->blocks; block += max_blocks) {
             const struct conv2d_tile tile = {
-                .in = d->inputs + position * b->input_stride + c1 * b->chunk * CONV_C0,
+                .in = d->inputs + position * b->input_stride + run->c1 * b->chunk * CONV_C0,
                 .taps = &tap,
                 .n_taps = 1,
                 .c1_stride = b->chunk * CONV_C0,
-                .n_c1 = run,
+                .n_c1 = run->length,
                 .c_last = ends ? d->p->c - (b->c1 - 1) * CONV_C0 : CONV_C0,
-                .weights = d->filters + position * b->filter_stride + block * run * MATRIX,
+                .weights = d->filters + position * b->filter_stride + block * run->length * MATRIX,
                 .weight_c1 = MATRIX,
-                .weight_stride = run * MATRIX,
+                .weight_stride = run->length * MATRIX,
                 .bias = zeros,
                 .dst = d->sums + (position * CONV_PAIR + block) * b->chunk * CONV_C0,
                 .dst_step = CONV_C0,
                 .dst_stride = b->chunk * CONV_C0,
                 .channels = max_blocks * CONV_C0, /* all are written: all are transformed */
-                .first = c1 == 0,
+                .first = run->c1 == 0,
                 .last = ends,
             };
             conv2d_run_row(d->meter, d->isa->gemm, tile, CONV_C0,
-                           (int)min_i64(max_blocks, blocks - block), tiles);
+                           (int)min_i64(max_blocks, run->blocks - block), tiles);
         }
 }
 
@@ -252,11 +287,10 @@ static void finish(const struct drive *d, int64_t first, int64_t tiles, int64_t 
 
 void winograd2d_drive(const struct kernel_args *args, const struct wino_isa *isa)
 {
-    const struct winograd2d_params *p = args->params;
     struct atc_meter meter = {.args = args};
-    struct drive d = {.p = p,
+    struct drive d = {.p = args->params,
                       .isa = isa,
-                      .b = block(p, args->cpu),
+                      .b = block(args->params, args->cpu),
                       .meter = &meter,
                       .x = args->src[CONV_X],
                       .weights = args->src[CONV_W],
@@ -269,7 +303,6 @@ void winograd2d_drive(const struct kernel_args *args, const struct wino_isa *isa
     d.filters = d.inputs + r.inputs;
     d.sums = d.filters + r.filters;
 
-    const int64_t m1 = ceil_div(p->m, CONV_C0);
     int64_t transformed = -1; /* the chunk whose inputs are */
     for (int64_t item = args->begin; item < args->end; item++) {
         /* Output blocks vary fastest, so that neighbouring items share the inputs. */
@@ -279,13 +312,12 @@ void winograd2d_drive(const struct kernel_args *args, const struct wino_isa *isa
             transform_inputs(&d, first, tiles);
             transformed = chunk;
         }
-        const int blocks = (int)min_i64(CONV_PAIR, m1 - block);
         for (int64_t c1 = 0; c1 < b->c1; c1 += b->c1_run) {
-            const int64_t run = min_i64(b->c1_run, b->c1 - c1);
-            transform_filters(&d, block, blocks, c1, run);
-            multiply(&d, tiles, blocks, c1, run);
+            const struct run run = run_at(&d, block, c1);
+            transform_filters(&d, &run);
+            multiply(&d, &run, tiles);
         }
-        finish(&d, first, tiles, block, blocks);
+        finish(&d, first, tiles, block, run_at(&d, block, 0).blocks);
         if (atc_was_stopped(args))
             return;
     }

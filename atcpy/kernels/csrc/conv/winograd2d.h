@@ -48,8 +48,11 @@ struct wino_results {
 /* What an ISA brings. Positions of what a transform writes lie `stride` floats apart. */
 struct wino_isa {
     const struct conv2d_isa *gemm;
-    /* G g Gᵀ of the filters of a block of input and one of output channels: [3][3][16][16]. */
-    void (*filters)(const float *weights, float *out, int64_t stride);
+    /* G g Gᵀ of the filters from a block of input channels to one of output channels,
+     * [3][3][16][16]. `next` are those that it is called with next: to be prefetched, since weights
+     * mostly come from memory, and are read in too many places at once for the CPU to foresee.
+     */
+    void (*filters)(const float *weights, const float *next, float *out, int64_t stride);
     /* Bᵀ d B */
     void (*input)(const struct wino_input *tile, float *out, int64_t stride);
     /* Aᵀ m A, and what follows the convolution */

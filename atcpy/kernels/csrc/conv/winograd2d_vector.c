@@ -20,10 +20,13 @@ ALWAYS_INLINE void g_times(vf g0, vf g1, vf g2, vf *u)
     u[5] = g2;
 }
 
-static void filters(const float *weights, float *out, int64_t stride)
+static void filters(const float *weights, const float *next, float *out, int64_t stride)
 {
     enum { MATRIX = CONV_C0 * CONV_C0 };
     for (int64_t i = 0; i < MATRIX; i += VF) {
+#pragma GCC unroll 9
+        for (int64_t tap = 0; tap < WINO_TAPS * WINO_TAPS; tap++)
+            __builtin_prefetch(next + tap * MATRIX + i);
         vf part[WINO_TAPS][WINO_IN]; /* by columns */
 #pragma GCC unroll 3
         for (int64_t column = 0; column < WINO_TAPS; column++) {
