@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -83,6 +85,7 @@ def test_the_batch_may_be_open_but_not_height_and_width(dims: str, family: str) 
 def test_other_convolutions_are_left_alone(change: dict[str, ParamValue]) -> None:
     assert takes_winograd(call())
     assert not takes_winograd(call(**change))
+    assert not takes_winograd(replace(call(), family="conv_transpose2d"))
 
 
 @pytest.mark.parametrize(
