@@ -45,6 +45,7 @@ def inspect(
     ] = None,
     provenance: Annotated[bool, typer.Option("--provenance", help="Where it came from.")] = False,
     all_: Annotated[bool, typer.Option("--all", help="All tables.")] = False,
+    model_info: Annotated[bool, typer.Option("--model_info", help="ATC's block of model information first.")] = False,
     node: Annotated[
         str | None, typer.Option("--node", metavar="NAME", help="One node, by its or the model's name.")
     ] = None,
@@ -69,7 +70,7 @@ def inspect(
             what = f"--require_signature: {path} is a model, and only a package is signed"
             raise UsageError("E10057", what, where=Where(option="require_signature"), hint="drop it")
         return _model(run, path, chosen, node)
-    return _package(path, chosen, node, gear, require_signature, shape or [], svg)
+    return _package(path, chosen, node, gear, require_signature, shape or [], svg, model_info=model_info)
 
 
 def is_package(path: Path) -> bool:
@@ -93,9 +94,11 @@ def _package(
     require_signature: list[str] | None,
     shapes: list[str],
     svg: str | None,
+    *,
+    model_info: bool,
 ) -> Outcome:
     from atcpy.om.signature import read_public_keys
-    from atcpy.report.package import PackageView, node_lines, summary_lines, table_lines
+    from atcpy.report.package import NOT_FOR_CANN, PackageView, node_lines, summary_lines, table_lines
     from atcpy.runtime.loader import missing_custom_ops
 
     view = PackageView(path, gear, read_public_keys(require_signature))
@@ -107,7 +110,7 @@ def _package(
         return Outcome({"node": record}, node_lines(record), error)
     summary = view.summary()
     tables: dict[str, Any] = {name: getattr(view, name)() for name in chosen}
-    lines = [*view.info_block(), *summary_lines(summary)]
+    lines = [*(view.info_block() if model_info else ()), NOT_FOR_CANN, *summary_lines(summary)]
     for name, content in tables.items():
         lines += table_lines(name, content)
     if svg is not None:

@@ -42,7 +42,7 @@ from atcpy.stages.report import Memory, count_engines, count_files, count_host_o
 
 TABLES = ("io", "nodes", "tasks", "plans", "weights", "passes", "precision", "memory", "provenance")
 _FULL_CACHES = "all rows of the caches are in use"  # the one condition that plans have
-_CANN = "CANN's own runtime cannot load this package: the container is ATC's, the kernels are atcpy's"
+NOT_FOR_CANN = "CANN's own runtime cannot load this package: the container is ATC's, the kernels are atcpy's"
 
 Record = dict[str, Any]
 DecodedT = TypeVar("DecodedT")
@@ -312,7 +312,6 @@ class PackageView:
             f"weight_data_size[{parts[Partition.WEIGHTS_DATA]} B], tbe_kernels_size[0 B], "
             f"cust_aicpu_kernel_store_size[0 B], task_info_size[{parts[Partition.TASK_INFO]} B], so_store_size[0 B].",
             "============ Display Model Info end   ============",
-            _CANN,
         ]
 
 
@@ -392,6 +391,7 @@ def summary_lines(summary: Record) -> Iterator[str]:
     tasks = f"{count_of(summary['nodes_before'], 'node')} → {lines}"
     producer = f", {source['producer']}" if source["producer"] else ""
     yield f"  from       {source['framework']} ({opsets}{producer})  {tasks}"
+    yield f"  command    {summary['atc_cmdline']}"
     if summary["signed_by"] is not None:
         note = "required, and checked" if summary["signature_checked"] else "not checked: --require_signature PUB"
         yield f"  signed by  {summary['signed_by']}   ({note})"

@@ -182,9 +182,9 @@ def show_package(run: AtcRun) -> Sequence[AtcWarning]:
 
 
 def _show(path: Path, run: AtcRun) -> None:
-    from atcpy.report.package import PackageView
+    from atcpy.report.package import NOT_FOR_CANN, PackageView
 
-    for line in PackageView(path).info_block():
+    for line in (*PackageView(path).info_block(), NOT_FOR_CANN):
         run.say(line)
 
 
