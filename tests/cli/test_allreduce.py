@@ -86,7 +86,7 @@ def test_tasks_tell_their_streams_and_events(invoke: Invoke, step: Path, tmp_pat
     position = hccl[0]["task"]
     assert (tasks[position - 1]["event_record"], tasks[position + 1]["event_wait"]) == (1, 2)
     assert {task["stream"] for task in tasks if task not in hccl} == {0}
-    shown = invoke("inspect", tmp_path / "m.om", "--tasks").out
+    shown = invoke("inspect", tmp_path / "m.om", "--tasks", "--model-info").out
     assert "1 waits 1 records 2" in shown
     assert "stream_num[2], event_num[2]" in shown
 
