@@ -52,7 +52,7 @@ def _set_list(target: _LIST, items: Sequence[Any]) -> None:
             target.b.extend(items)
         case _LIST.VT_LIST_INT:
             target.i.extend(items)
-        case _LIST.VT_LIST_FLOAT:
+        case _:  # _list_kind knows no other
             target.f.extend(items)
 
 

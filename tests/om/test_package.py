@@ -76,6 +76,12 @@ def test_what_is_known_of_the_model_comes_back(small: bytes) -> None:
     assert found.attrs["om_info_list"] == (sizes[Partition.WEIGHTS_DATA], 0, 0, sizes[Partition.TASK_INFO], 0)
 
 
+@pytest.mark.parametrize("checks_status", [False, True])
+def test_whether_runs_check_what_nodes_compute_comes_back(checks_status: bool) -> None:
+    compiled = replace(sample.small(), checks_status=checks_status)
+    assert parse_package(writer.to_bytes(compiled)).checks_status is checks_status
+
+
 def test_reasons_that_are_no_utf_8_come_back() -> None:
     """A pass quotes what the model has: bytes of an attribute, with surrogate escapes."""
     compiled = sample.small()
