@@ -11,6 +11,7 @@ import pytest
 from atcpy.bench.sides import onnxruntime_side, openvino_side
 from atcpy.errors import ModelInvalid
 from atcpy.verify.oracle import open_onnxruntime
+from tests.sanitizers import loads_openvino
 
 MODEL = """<ir_version: 8, opset_import: ["" : 17]> g (float[2,3] a, float[2,3] b) => (float[2,3] s, float[2,3] d)
   { s = Add(a, b)  d = Sub(a, b) }"""
@@ -22,6 +23,7 @@ def model(tmp_path: Path) -> Path:
     return tmp_path / "m.onnx"
 
 
+@loads_openvino
 def test_openvino_computes_all_outputs_in_order(model: Path) -> None:
     pytest.importorskip("openvino")
     a, b = np.arange(6, dtype=np.float32).reshape(2, 3), np.ones((2, 3), np.float32)
@@ -51,6 +53,7 @@ def test_openvino_has_the_threads_of_the_others(model: Path, monkeypatch: pytest
     assert (seen["read"], seen["device"]) == (str(model), "CPU")
 
 
+@loads_openvino
 def test_a_model_that_an_engine_cannot_run_is_said(model: Path, tmp_path: Path) -> None:
     feeds = {"a": np.ones((5, 3), np.float32), "b": np.ones((2, 3), np.float32)}
     with pytest.raises(ModelInvalid, match=r"ONNX Runtime cannot run m\.onnx: ") as caught:

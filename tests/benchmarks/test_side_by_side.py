@@ -18,6 +18,8 @@ from contestant import Contestant, ContestantError, Loaded, TimedRuns, _Worker
 from engines import Engine
 from side_by_side import Comparison, Peer, Timing
 
+from tests.sanitizers import loads_openvino
+
 DIGITS = Path(__file__).parents[2] / "models" / "digits" / "digits.onnx"
 
 
@@ -134,6 +136,7 @@ def test_peers_are_the_other_engines_that_are_installed(monkeypatch: pytest.Monk
     assert side_by_side._installed_peers("onnxruntime") == ["atcpy"]
 
 
+@loads_openvino
 def test_openvino_returns_the_outputs_in_order(tmp_path: Path) -> None:
     pytest.importorskip("openvino")
     text = (
