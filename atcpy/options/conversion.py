@@ -66,7 +66,7 @@ def _sorted_into_records(read: Mapping[str, Any], recorded: Mapping[str, str]) -
     skipped = PassSwitches(named=dict.fromkeys(value["skip_pass"], False))
     asked = skipped.over(value["optimization_switch"]).over(PassSwitches(limits=value["pass_limit"]))
     switches = asked.over(file.switches if file else PassSwitches())
-    level, mode = value["oo_level"], value["op_select_implmode"]
+    level = value["oo_level"]
     graph_kernel = value["enable_graph_kernel"]
     return ConvertOptions(
         soc=value["soc"],
@@ -106,13 +106,12 @@ def _sorted_into_records(read: Mapping[str, Any], recorded: Mapping[str, str]) -
         optimize=OptimizeOptions(
             level=level,
             switches=switches,
-            impl_mode=mode,
             graph_kernel=level >= OoLevel.O2 if graph_kernel is None else graph_kernel,
         ),
         compile=CompileOptions(
             level=level,
             switches=switches,
-            impl_mode=mode,
+            impl_mode=value["op_select_implmode"],
             reuse_memory=not value["disable_reuse_memory"],
             unshared=frozenset(value["no_reuse_mem"]),
             single_stream=value["enable_single_stream"],

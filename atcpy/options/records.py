@@ -270,7 +270,6 @@ class OptimizeOptions:
 
     level: OoLevel = OoLevel.O2
     switches: PassSwitches = PassSwitches()
-    impl_mode: ImplMode = ImplMode.HIGH_PERFORMANCE
     graph_kernel: bool = True
 
 
