@@ -8,7 +8,7 @@ import os
 
 from atcpy.kernels import _kernels
 
-_ORDER = ["scalar", "avx2", "avx512f", "avx512vnni"]
+_ORDER = ["scalar", "avx2", "avx512f", "avx512vnni", "avx512bf16"]
 
 
 def instruction_sets(best: str, required: str = "") -> list[str]:
@@ -21,5 +21,6 @@ def instruction_sets(best: str, required: str = "") -> list[str]:
 
 
 _PRESENT = instruction_sets(_kernels.cpu()[0], os.environ.get("REQUIRE_ISA", ""))
-ISAS = [isa for isa in _PRESENT if isa != "avx512vnni"]
-BYTE_ISAS = [isa for isa in _PRESENT if isa != "avx512f"]  # products of bytes have no row of its own there
+ISAS = [isa for isa in _PRESENT if isa not in {"avx512vnni", "avx512bf16"}]
+BYTE_ISAS = [isa for isa in _PRESENT if isa not in {"avx512f", "avx512bf16"}]  # that have rows for products of bytes
+BF16_ISAS = [isa for isa in _PRESENT if isa != "avx512vnni"]  # that have rows for products of bfloat16

@@ -29,6 +29,9 @@ class FormatKind(Enum):
     N1C1HWC0N0_T = 1002  # the same of a ConvTranspose's weights, which have input channels outermost
     N1K1N0K0 = 1003  # 8-bit weights of a convolution, with the sums that zero points need
     N1K1N0K0_T = 1004  # the same of a matrix [K, N]
+    # Weights of bfloat16 with the summed dim in pairs: oneDNN and libxsmm call 2 the VNNI factor.
+    N1C1HWC0N0_VNNI2 = 1005
+    FRACTAL_NZ_VNNI2 = 1006
 
     __hash__ = object.__hash__  # an Enum hashes its name, in Python
 

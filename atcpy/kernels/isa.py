@@ -4,7 +4,7 @@ import os
 
 from atcpy.errors import UsageError, did_you_mean
 
-ISAS = ("scalar", "avx2", "avx512f", "avx512vnni")  # each has all that those before it have
+ISAS = ("scalar", "avx2", "avx512f", "avx512vnni", "avx512bf16")  # each has all that those before it have
 
 
 def require_known_isa() -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from atcpy.ir import DType, Graph, Node, Tensor, TensorDesc, Value
 
+PRECISION_MODE = "PrecisionModePass"  # whose Casts no model has: InsertCastPass may do without them
 # What a constant becomes in the other type; None if it shall be cast at run time.
 ConvertConstant = Callable[[Value], Tensor | None]
 

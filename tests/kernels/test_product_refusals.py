@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import product
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -23,6 +24,7 @@ WINDOW: Params = {"n": 2, "h": 5, "w": 6, "oh": 3, "ow": 4, "kh": 2, "kw": 3, "s
 SQUARE: Params = WINDOW | {"kh": 3}
 GROUPED: Params = WINDOW | {"group": 2, "c": 48, "cg": 32, "m": 32, "mg": 16}
 HALF = {"weights": "f16"}
+PAIRS: Params = {"weights": "bf16_vnni2"}
 SPATIAL: Params = {"kernel": [1, 2, 2], "stride": [1, 1, 1], "dilation": [1, 1, 1], "pad": [0, 0, 0]}
 MATMUL: Params = {
     "batch": [1, 1, 1, 2, 3], "a_batch": [0, 0, 0, 60, 20], "b_batch": [0, 0, 0, 0, 30], "y_batch": [0, 0, 0, 72, 24],
@@ -156,8 +158,40 @@ def test_sizes_out_of_range_are_refused(base: str) -> None:
 def test_winograd_takes_no_weights_of_16_bits() -> None:
     arrays = operands("winograd2d")
     arrays[1] = arrays[1].astype(np.float16)
-    with pytest.raises(Refused, match="the weights are not float32"):
+    with pytest.raises(Refused, match="neither float32 nor pairs of bfloat16"):
         load("winograd2d", HALF, arrays)
+
+
+def test_winograd_takes_pairs() -> None:
+    arrays = operands("winograd2d")
+    arrays[1] = arrays[1].astype(ml_dtypes.bfloat16)
+    load("winograd2d", PAIRS, arrays)
+
+
+@pytest.mark.parametrize(
+    ("base", "change", "reason"),
+    [
+        ("conv2d_half", {}, "with a scale"),
+        ("conv2d_plain", {}, "an input that is not"),
+        ("conv_transpose2d", {}, "does not multiply"),
+        ("depthwise2d", {}, "multiplied alone"),
+        ("matmul_packed", {"a_col": 4, "a_row": 1}, "an input that is not"),
+        ("matmul", {}, "must be packed"),
+    ],
+)
+def test_pairs_are_refused_where_no_kernel_multiplies_them(base: str, change: Params, reason: str) -> None:
+    arrays = operands(base)
+    arrays[1] = arrays[1].astype(ml_dtypes.bfloat16)
+    with pytest.raises(Refused, match=reason):
+        load(base, PAIRS | change, arrays)
+
+
+def test_pairs_are_accepted_where_kernels_multiply_them() -> None:
+    load("matmul_packed", PAIRS, operands("matmul_packed"))
+    for base in ("conv2d", "conv2d_half"):
+        arrays = operands(base)
+        arrays[1] = arrays[1].astype(ml_dtypes.bfloat16)
+        load(base, PAIRS, [*arrays[:4], arrays[-1]])
 
 
 SMALL: Params = MATMUL | {"batch": [2] * 5, "a_batch": [0] * 5, "b_batch": [0] * 5, "m": 2, "k": 1, "n": 1, "y_row": 1}

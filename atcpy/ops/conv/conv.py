@@ -19,7 +19,7 @@ from atcpy.ir.shape import Dim, Shape, StaticShape
 from atcpy.ir.symbolic import is_symbolic, same
 from atcpy.ops.conv.conv_direct import lower_direct, supports_direct
 from atcpy.ops.core.axes import unnamed_dim
-from atcpy.ops.core.half import supports_weights
+from atcpy.ops.core.half import MULTIPLIES_BF16, supports_weights, weight_type
 from atcpy.ops.core.opdef import GeTypes, KernelCall, Known, Layout, OpDef, ParamValue, Trait, register_operator
 from atcpy.ops.core.spatial import Window, output_size, window_of
 
@@ -117,7 +117,10 @@ def layout_conv(node: Node, at_hand: tuple[Format, ...]) -> Layout | Reject:
     c = node.operand(0).desc.static_shape[1]
     group = node.int_attr("group", 1)
     plain_input = c <= MAX_PLAIN_CHANNELS and group == 1 and at_hand[0].is_plain
-    weights = Format(FormatKind.N1C1HWC0N0, 1 if plain_input else C0, group)
+    # A scale of the weights would be rounded with them.
+    in_pairs = node.int_attr(MULTIPLIES_BF16, 0) and not plain_input and node.input(4) is None
+    blocks = FormatKind.N1C1HWC0N0_VNNI2 if in_pairs else FormatKind.N1C1HWC0N0
+    weights = Format(blocks, 1 if plain_input else C0, group)
     if is_depthwise(node, node.operand(1)):
         weights = Format(FormatKind.C1HWC0, C0)
     inputs: list[Format | None] = [None if plain_input else NC1HWC0, weights, None, NC1HWC0, None]
@@ -141,7 +144,8 @@ def lower_conv(node: Node) -> Iterable[KernelCall]:
     if is_depthwise(node, node.operand(1)):
         yield KernelCall("depthwise2d", src, (y,), params)
         return
-    yield KernelCall("conv2d", src, (y,), params | group_params(node) | {"src_c0": x.desc.format.c0 or 1})
+    src_c0 = x.desc.format.c0 or 1
+    yield KernelCall("conv2d", src, (y,), params | group_params(node) | {"src_c0": src_c0})
 
 
 def window_params(node: Node, window: Window) -> dict[str, ParamValue]:
@@ -156,7 +160,7 @@ def window_params(node: Node, window: Window) -> dict[str, ParamValue]:
     return {
         "n": n, "c": c, "h": h, "w": w, "m": m, "oh": oh, "ow": ow, "kh": kh, "kw": kw,
         "sh": sh, "sw": sw, "dh": dh, "dw": dw, "pt": pt, "pl": pl,
-        "weights": node.operand(1).desc.dtype.short, "activation": node.str_attr("activation", ""),
+        "weights": weight_type(node.operand(1).desc), "activation": node.str_attr("activation", ""),
         "alpha": node.float_attr("alpha", 0.0), "beta": node.float_attr("beta", 0.0),
     }  # fmt: skip
 

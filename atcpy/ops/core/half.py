@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from atcpy.ir import DType, Node, Reject
+from atcpy.ir import DType, FormatKind, Node, Reject, TensorDesc
 
 HALF_DTYPES = frozenset({DType.FLOAT16, DType.BFLOAT16})
+# Set by InsertCastPass: both factors of a convolution or product are bfloat16 in the model. Its kernels may then
+# multiply that type, for which weights lie in pairs, and round the other factor to it.
+MULTIPLIES_BF16 = "multiplies_bf16"
+_IN_PAIRS = frozenset({FormatKind.N1C1HWC0N0_VNNI2, FormatKind.FRACTAL_NZ_VNNI2})
 
 
 def supports_weights(node: Node, index: int, half: Iterable[int]) -> Iterable[Reject]:
@@ -17,3 +21,8 @@ def supports_weights(node: Node, index: int, half: Iterable[int]) -> Iterable[Re
     narrow = x is DType.FLOAT32 and w in HALF_DTYPES and index in half
     if w is not x and not narrow:
         yield Reject("mixed-types", node.name, f"weights are {w.long}, activations {x.long}")
+
+
+def weight_type(weights: TensorDesc) -> str:
+    """The kernels' name for the type of weights; csrc/matmul/widen.h."""
+    return weights.dtype.short + ("_vnni2" if weights.format.kind in _IN_PAIRS else "")

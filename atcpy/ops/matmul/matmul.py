@@ -22,10 +22,11 @@ from atcpy.ir.dtype import DType
 from atcpy.ir.shape import Dim, Shape, StaticShape, Sym, element_count
 from atcpy.ir.symbolic import agree, same
 from atcpy.ir.tensor import Array
-from atcpy.ops.core.half import HALF_DTYPES, supports_weights
+from atcpy.ops.core.half import HALF_DTYPES, MULTIPLIES_BF16, supports_weights, weight_type
 from atcpy.ops.core.opdef import GeTypes, KernelCall, Known, Layout, OpDef, ParamValue, Trait, register_operator
 
 MATRIX = Format(FormatKind.FRACTAL_NZ, 16)
+MATRIX_OF_PAIRS = Format(FormatKind.FRACTAL_NZ_VNNI2, 16)
 BATCH_RANK = 5  # batch dims that the kernel steps through; csrc/matmul/matmul.h
 KERNEL_DTYPES = frozenset({DType.FLOAT32, DType.FLOAT64, DType.INT32, DType.INT64})
 _INPUTS = ("a", "b", "bias", "residual")
@@ -159,7 +160,8 @@ def layout_matmul(node: Node, at_hand: tuple[Format, ...]) -> Layout | Reject:
     packed_dtype = b.desc.dtype is DType.FLOAT32 or b.desc.dtype in HALF_DTYPES
     if not packed_dtype or not _is_packable(b, transposed=bool(node.int_attr("transB", 0))):
         return Reject("weights-not-a-matrix", node.name)
-    inputs[1] = MATRIX
+    in_pairs = node.int_attr(MULTIPLIES_BF16, 0) and not node.int_attr("transA", 0)
+    inputs[1] = MATRIX_OF_PAIRS if in_pairs else MATRIX
     return Layout(tuple(inputs), (None,))
 
 
@@ -198,7 +200,10 @@ def _plan(node: Node) -> _Plan:
     (_, n), b_strides = _matrix(b_shape, node.int_attr("transB", 0))
     bias = _bias_strides(node.input(2), n)
     packed = node.operand(1).desc.storage_shape
-    sizes = a_shape[-2] * a_shape[-1], element_count(packed[-4:]) if packed else b_shape[-2] * b_shape[-1]
+    sizes = (
+        a_shape[-2] * a_shape[-1],
+        element_count(packed[len(b_shape) - 2 :]) if packed else b_shape[-2] * b_shape[-1],
+    )
     batch = _batch_dims(a_shape[:-2], b_shape[:-2], sizes, m * n)
     if len(batch) == 1 and same(batch[0].b, 0) and same(batch[0].a, m * a_strides[0]) and same(bias[0], 0):
         m, batch = m * batch[0].size, ()  # one right operand for all: the matrices make one tall one
@@ -259,7 +264,7 @@ def lower_matmul(node: Node) -> Iterable[KernelCall]:
     scale, bias_scale = _scales(node)
     fused = node.op_type == "FusedMatMul"
     b = node.operand(1).desc
-    packed = b.format == MATRIX
+    packed = not b.format.is_plain
     params: dict[str, ParamValue] = {
         "batch": [1] * pad + [dim.size for dim in plan.batch],
         "a_batch": [0] * pad + [dim.a for dim in plan.batch],
@@ -267,7 +272,7 @@ def lower_matmul(node: Node) -> Iterable[KernelCall]:
         "y_batch": [0] * pad + [dim.y for dim in plan.batch],
         "m": plan.m, "k": plan.k, "n": plan.n,
         "a_row": plan.a[0], "a_col": plan.a[1], "b_row": plan.b[0], "b_col": plan.b[1], "y_row": plan.n,
-        "b_packed": int(packed), "weights": b.dtype.short if packed else "f32",
+        "b_packed": int(packed), "weights": weight_type(b) if packed else "f32",
         "bias_row": plan.bias[0], "bias_col": plan.bias[1],
         "scale": scale, "bias_scale": bias_scale,
         "activation": node.str_attr("activation", "") if fused else "",

@@ -2,6 +2,7 @@
 
 y = op(x), of float16 or bfloat16        →  y = Cast(op(Cast(x)))
 Cast(Cast(a, float16), float32), made here  →  a: between two such ops nothing is rounded
+Cast(Cast(a, bfloat16), float32), of a precision mode  →  a: the kernels round what they multiply
 move(Cast(a, float16))                      →  Cast(move(a), float16), where that saves a Cast
 Cast(Cast(a, float16), float64)             →  Cast(a, float64)
 
@@ -20,12 +21,12 @@ import numpy as np
 
 from atcpy.ir import DType, Engine, Graph, Node, PassRecord, Tensor, TensorDesc, Value, walk
 from atcpy.ops import Trait, find_opdef, has_trait
-from atcpy.ops.core.half import HALF_DTYPES
+from atcpy.ops.core.half import HALF_DTYPES, MULTIPLIES_BF16
 from atcpy.ops.core.infer import KnownValues
 from atcpy.ops.core.reference import infer_by_onnx
 from atcpy.options import OoLevel, SplitOptions
 from atcpy.passes.base import graph_pass
-from atcpy.passes.casts import Casts, graph_of
+from atcpy.passes.casts import PRECISION_MODE, Casts, graph_of
 from atcpy.passes.phase import Phase
 from atcpy.passes.split.assign_engines import choose_engine
 
@@ -45,7 +46,7 @@ def insert_cast(graph: Graph, record: PassRecord, options: SplitOptions) -> None
             continue
         record.matched += 1
         record.applied += wide.read_wide(node) if node.op_type == "Cast" else wide.compute_wide(node)
-    wide.casts.drop_unread()
+    wide.drop_unread()
 
 
 def _is_half(value: Value) -> bool:
@@ -57,7 +58,27 @@ class _WideValues:
 
     def __init__(self) -> None:
         self.casts = Casts(NAME, DType.FLOAT32, self._widened_constant)
+        self._read_past: dict[Node, None] = {}  # Casts whose source is read in their place
         self._growth = 0  # of the constants that became float32
+
+    def drop_unread(self) -> None:
+        """Remove the Casts that nobody reads any more."""
+        self.casts.drop_unread()
+        for cast in self._read_past:
+            if cast.output.use_count == 0:
+                graph_of(cast).erase(cast)
+
+    def _as_wide(self, value: Value) -> Value:
+        """A value in float32. What PrecisionModePass rounds to bfloat16 is read as it was before: kernels that multiply
+        bfloat16 round what they read. With float16, whose range is smaller, values beyond it become infinite.
+        """
+        cast = value.producer
+        if cast.op_type == "Cast" and cast.passes == (PRECISION_MODE,) and value.desc.dtype is DType.BFLOAT16:
+            source = cast.operand(0)
+            if source.desc.dtype is DType.FLOAT32:
+                self._read_past[cast] = None
+                return source
+        return self.casts.converted(value)
 
     def read_wide(self, node: Node) -> bool:
         """Lets a Cast of the model to a wider float read what was not rounded yet; every other one rounds."""
@@ -82,15 +103,18 @@ class _WideValues:
         if has_trait(node, Trait.CUSTOM):  # the user's code gets the types that the model says
             return False
         narrow, in_c = _narrow_values(node), _runs_in_c(node)
+        multiplies_bf16 = _multiplies_bf16(node, narrow)
         with _as_float32(node, narrow) as results:
             if results is None or (in_c and not _runs_in_c(node)):
                 return False
         for index, value in enumerate(node.inputs):
             if value is not None and _is_half(value) and value not in narrow:
-                graph_of(node).set_input(node, index, self.casts.converted(value))
+                graph_of(node).set_input(node, index, self._as_wide(value))
         for value, desc in zip(node.outputs, results, strict=True):
             if value.desc.dtype is not desc.dtype:
                 self.casts.retype(value, desc)
+        if multiplies_bf16:
+            node.attrs[MULTIPLIES_BF16] = 1
         node.passes = (*node.passes, NAME)
         return True
 
@@ -135,6 +159,14 @@ def _narrow_values(node: Node) -> frozenset[Value]:
         return narrow
     with _as_float32(node, narrow):
         return narrow if choose_engine(node)[0] is Engine.AICORE else frozenset()
+
+
+def _multiplies_bf16(node: Node, narrow: frozenset[Value]) -> bool:
+    """Whether a product has bfloat16 as both factors, weights that stay so among them."""
+    opdef = find_opdef(node)
+    weights = () if opdef is None else [node.operand(index) for index in opdef.half_weights]
+    factors = {node.operand(0), *weights} if weights else set()
+    return narrow.issuperset(weights) and {value.desc.dtype for value in factors} == {DType.BFLOAT16}
 
 
 @contextmanager

@@ -63,6 +63,9 @@ static const char *check(const struct task_view *task)
     const char *problem = conv2d_operands_problem(task, p->src_c0, p->weights);
     if (problem != NULL)
         return problem;
+    const bool has_scale = task->n_src > CONV_SCALE && task->src[CONV_SCALE].region != REGION_NONE;
+    if (p->weights == WEIGHTS_BF16_VNNI2 && (p->src_c0 != CONV_C0 || has_scale))
+        return "weights in pairs for an input that is not, or with a scale";
     /* A packed row has at most so many positions; block() multiplies them by the channels. */
     const int64_t positions = atc_add(conv2d_reach(p->ow, p->sw, p->kw, p->dw), p->sw);
     if (conv2d_reach(p->oh, p->sh, p->kh, p->dh) >= ATC_TOO_BIG ||
@@ -71,13 +74,19 @@ static const char *check(const struct task_view *task)
     return NULL;
 }
 
+bool conv2d_has_pairs(const struct task_view *task)
+{
+    const struct conv2d_params *p = task->params;
+    return p->weights == WEIGHTS_BF16_VNNI2;
+}
+
 /* How the work is cut. Results are cut into chunks of rows whose input stays in L2 while all blocks
  * of output channels pass over it; input channels into runs whose weights stay beside it. They
  * stream from L2 faster than they are used, and longer runs load and store the sums less often.
  */
 struct blocking {
     bool flat;   /* 1x1: the plane is one long row, cut into rows of `row_len` */
-    bool packed; /* input rows are copied, padded and de-interleaved by the stride */
+    bool packed; /* input rows are copied: padded, de-interleaved by the stride, rounded */
     int64_t rows, row_len;
     int64_t chunk_rows, chunks;
     int64_t in_rows;           /* input rows a chunk needs */
@@ -100,15 +109,18 @@ static struct blocking block(const struct conv2d_params *p, const struct atc_cpu
     const bool inside = p->pt == 0 && p->pl == 0 &&
                         (p->oh - 1) * p->sh + (p->kh - 1) * p->dh < p->h &&
                         (p->ow - 1) * p->sw + (p->kw - 1) * p->dw < p->w;
-    b.packed = !b.flat && !(inside && p->sw == 1);
+    const bool rounded = p->weights == WEIGHTS_BF16_VNNI2;
+    b.packed = rounded || (!b.flat && !(inside && p->sw == 1));
     b.row_len = b.flat ? min_i64(p->oh * p->ow, FLAT_ROW) : p->ow;
     b.rows = b.flat ? ceil_div(p->oh * p->ow, b.row_len) : p->oh;
     b.phases = b.packed ? p->sw : 1;
-    b.phase_len = b.packed ? ceil_div((p->ow - 1) * p->sw + (p->kw - 1) * p->dw + 1, p->sw) : p->w;
+    b.phase_len = b.flat     ? b.row_len
+                  : b.packed ? ceil_div((p->ow - 1) * p->sw + (p->kw - 1) * p->dw + 1, p->sw)
+                             : p->w;
     b.c1 = ceil_div(p->cg, p->src_c0);
     b.oc_pairs = ceil_div(ceil_div(p->mg, CONV_C0), CONV_PAIR);
 
-    const int64_t row_bytes = (b.flat ? b.row_len : b.phases * b.phase_len) * b.c1 * p->src_c0 * 4;
+    const int64_t row_bytes = b.phases * b.phase_len * b.c1 * p->src_c0 * 4;
     const int64_t rows_in_l2 = cpu->l2_bytes / 2 / row_bytes;
     const int64_t halo = (p->kh - 1) * p->dh + 1 - p->sh;
     b.chunk_rows = (rows_in_l2 - halo) / p->sh;
@@ -172,6 +184,7 @@ struct drive {
     struct conv2d_tap *taps;
     float *packed;
     int64_t packed_item; /* what `packed` holds: (n, group, chunk), or -1 */
+    int64_t vnni;        /* of the micro-kernels in use: strides of their operands count pairs */
     int64_t row_stride, c1_stride;
 };
 
@@ -192,24 +205,34 @@ static bool row_in_use(const struct conv2d_params *p, int64_t row)
     return false;
 }
 
-/* One phase of one padded row: positions phase, phase + sw, … of the row, zero in the padding. */
-static void pack_phase(const struct kernel_args *args, const float *row, int64_t phase, int64_t len,
+/* One phase of one padded row of w positions: positions phase, phase + sw, … of the row, zero in
+ * the padding.
+ */
+static void pack_phase(const struct drive *d, const float *row, int64_t w, int64_t phase,
                        float *out)
 {
-    const struct conv2d_params *p = args->params;
-    const int64_t c0 = p->src_c0, at = phase - p->pl;
+    const struct kernel_args *args = d->meter->args;
+    const struct conv2d_params *p = d->p;
+    const int64_t c0 = p->src_c0, at = phase - p->pl, len = d->b.phase_len;
     const int64_t begin = at >= 0 ? 0 : min_i64(ceil_div(-at, p->sw), len);
-    const int64_t inside = p->w > at ? min_i64(ceil_div(p->w - at, p->sw), len) : 0;
+    const int64_t inside = w > at ? min_i64(ceil_div(w - at, p->sw), len) : 0;
     const int64_t end = inside > begin ? inside : begin;
-    const int64_t pixel = c0 * (int64_t)sizeof *out;
+    const int64_t packed_c0 = c0 / d->vnni, pixel = packed_c0 * (int64_t)sizeof *out;
     atc_clear(args, out, begin * pixel);
-    atc_clear(args, out + end * c0, (len - end) * pixel);
-    if (p->sw == 1 && begin < end) {
+    atc_clear(args, out + end * packed_c0, (len - end) * pixel);
+    const bool rounds = p->weights == WEIGHTS_BF16_VNNI2;
+    if (!rounds && p->sw == 1 && begin < end) {
         atc_copy(args, out + begin * c0, row + (at + begin) * c0, (end - begin) * pixel);
         return;
     }
     for (struct atc_piece piece = {begin, begin}; atc_next_piece(args, &piece, end);)
-        if (c0 == CONV_C0)
+        if (rounds && p->sw == 1)
+            d->isa->round_bf16(row + (at + piece.begin) * c0, out + piece.begin * packed_c0,
+                               (piece.end - piece.begin) * c0);
+        else if (rounds)
+            for (int64_t q = piece.begin; q < piece.end; q++)
+                d->isa->round_bf16(row + (at + q * p->sw) * c0, out + q * packed_c0, c0);
+        else if (c0 == CONV_C0)
             for (int64_t q = piece.begin; q < piece.end; q++)
                 memcpy(out + q * CONV_C0, row + (at + q * p->sw) * CONV_C0, CONV_C0 * sizeof *out);
         else if (p->sw == 2) /* a constant, so that the loop runs on vectors */
@@ -220,16 +243,29 @@ static void pack_phase(const struct kernel_args *args, const float *row, int64_t
                 out[q] = row[at + q * p->sw];
 }
 
+/* A channel beyond the last one may hold anything: as the second of a pair it is multiplied. */
+static void clear_second_of_pair(const struct drive *d, float *out, int64_t channel)
+{
+    const int64_t step = d->p->src_c0 / d->vnni;
+    for (struct atc_piece piece = {0}; atc_next_piece(d->meter->args, &piece, d->b.phase_len);)
+        for (int64_t q = piece.begin; q < piece.end; q++)
+            memset((uint16_t *)(out + q * step) + channel, 0, sizeof(uint16_t));
+}
+
 /* Copies the input rows of a chunk: [c1][in_rows][phases][phase_len][C0]. */
 static void pack_rows(struct drive *d, int64_t n, int64_t g, int64_t row0)
 {
     const struct conv2d_params *p = d->p;
     const struct blocking *b = &d->b;
     const int64_t plane = p->h * p->w * p->src_c0;
+    /* A flat plane ends within its last row. */
+    const int64_t h = b->flat ? b->rows : p->h, w = b->flat ? b->row_len : p->w;
     const int64_t c1_all = ceil_div(p->c, p->src_c0), c1_first = g * p->cg / p->src_c0;
-    const int64_t c1_here = min_i64(b->c1, c1_all - c1_first); /* the last group may have fewer */
+    const int64_t c_here = min_i64(p->cg, p->c - g * p->cg); /* the last group may have fewer */
+    const int64_t c1_here = ceil_div(c_here, p->src_c0);
     for (int64_t c1 = 0; c1 < c1_here; c1++) {
         const float *x = d->x + (n * c1_all + c1_first + c1) * plane;
+        const bool ends_in_pair = d->vnni == 2 && c1 == c1_here - 1 && c_here % 2 != 0;
         for (int64_t r = 0; r < b->in_rows; r++) {
             if (atc_spend(d->meter, p->kh))
                 return;
@@ -237,16 +273,20 @@ static void pack_rows(struct drive *d, int64_t n, int64_t g, int64_t row0)
                 continue;
             float *out = d->packed + c1 * d->c1_stride + r * d->row_stride;
             const int64_t at = row0 * p->sh - p->pt + r;
-            if (at < 0 || at >= p->h) {
+            if (at < 0 || at >= h) {
                 atc_clear(d->meter->args, out, d->row_stride * (int64_t)sizeof *out);
                 continue;
             }
+            const int64_t here = b->flat ? min_i64(w, p->h * p->w - at * w) : w;
             for (int64_t phase = 0; phase < b->phases; phase++) {
                 if (atc_spend(d->meter, p->kw + b->phase_len))
                     return;
-                if (phase_in_use(p, phase))
-                    pack_phase(d->meter->args, x + at * p->w * p->src_c0, phase, b->phase_len,
-                               out + phase * b->phase_len * p->src_c0);
+                if (!phase_in_use(p, phase))
+                    continue;
+                float *to = out + phase * b->phase_len * (p->src_c0 / d->vnni);
+                pack_phase(d, x + at * w * p->src_c0, here, phase, to);
+                if (ends_in_pair)
+                    clear_second_of_pair(d, to, c_here % CONV_C0);
             }
         }
     }
@@ -262,8 +302,8 @@ static void fill_taps(struct drive *d)
             const int64_t position =
                 d->b.packed ? column % p->sw * d->b.phase_len + column / p->sw : column;
             const int64_t tap = i * p->kw + j;
-            d->taps[tap].in = i * p->dh * d->row_stride + position * p->src_c0;
-            d->taps[tap].weights = tap * p->src_c0 * CONV_C0;
+            d->taps[tap].in = i * p->dh * d->row_stride + position * (p->src_c0 / d->vnni);
+            d->taps[tap].weights = tap * (p->src_c0 / d->vnni) * CONV_C0;
         }
 }
 
@@ -300,9 +340,9 @@ static void run_blocks(const struct drive *d, int64_t n, int64_t g, int64_t row0
             .n_taps = taps,
             .c1_stride = d->c1_stride,
             .n_c1 = run,
-            .c_last = ends ? c_here - (c1_here - 1) * p->src_c0 : p->src_c0,
+            .c_last = ceil_div(ends ? c_here - (c1_here - 1) * p->src_c0 : p->src_c0, d->vnni),
             .weights = w.weights,
-            .weight_c1 = weights_c1,
+            .weight_c1 = weights_c1 / d->vnni,
             .weight_stride = w.stride,
             .bias = bias,
             .dst_step = CONV_C0,
@@ -322,7 +362,7 @@ static void run_blocks(const struct drive *d, int64_t n, int64_t g, int64_t row0
             tile.residual = d->residual ? d->residual + y_at : NULL;
             const int64_t len =
                 b->flat ? min_i64(b->row_len, p->oh * p->ow - (row0 + r) * b->row_len) : b->row_len;
-            conv2d_run_row(d->meter, d->isa, tile, p->src_c0, blocks, len);
+            conv2d_run_row(d->meter, d->isa, tile, p->src_c0 / d->vnni, blocks, len);
         }
     }
 }
@@ -345,11 +385,12 @@ void conv2d_drive(const struct kernel_args *args, const struct conv2d_isa *isa)
                       .residual = args->src[CONV_RESIDUAL],
                       .y = args->dst[0],
                       .taps = args->scratch,
-                      .packed_item = -1};
+                      .packed_item = -1,
+                      .vnni = p->weights == WEIGHTS_BF16_VNNI2 ? isa->vnni : 1};
     const int64_t widened = conv2d_widened_bytes(p->weights, d.b.c1_run * p->src_c0, p->kh * p->kw);
     d.w.widened = (float *)((uint8_t *)args->scratch + conv2d_taps_bytes(p->kh * p->kw));
     d.packed = d.w.widened + widened / 4;
-    d.row_stride = (d.b.flat ? d.b.row_len : d.b.phases * d.b.phase_len) * p->src_c0;
+    d.row_stride = d.b.phases * d.b.phase_len * (p->src_c0 / d.vnni);
     d.c1_stride = d.b.packed ? d.b.in_rows * d.row_stride : p->h * p->w * p->src_c0;
     fill_taps(&d);
     if (atc_was_stopped(args))

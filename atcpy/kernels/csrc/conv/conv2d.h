@@ -7,6 +7,9 @@
  *     scale     [m], a factor of each output channel's weights, optional; of 16-bit weights only
  *     y         NC1HWC0
  *
+ * With weights in pairs of bfloat16, x is rounded to that type before it is multiplied; that needs
+ * blocks of 16 channels and no scale.
+ *
  * A group reads cg input channels and makes mg output channels; with several groups both are
  * multiples of 16. Channels beyond c in the last block of x are not read: they may be anything.
  */
@@ -15,6 +18,7 @@
 
 #include "simd/activation.h"
 #include "core/pieces.h"
+#include "matmul/round_bf16.h"
 #include "matmul/widen.h"
 
 enum {
@@ -57,7 +61,7 @@ struct conv2d_tile {
     int64_t n_taps;
     int64_t c1_stride; /* floats from one block of input channels to the next */
     int64_t n_c1;
-    int64_t c_last; /* channels in the last of them */
+    int64_t c_last; /* channels in the last of them; with bfloat16, pairs of channels */
     const float *weights;
     int64_t weight_c1;     /* floats from one block of input channels to the next */
     int64_t weight_stride; /* floats from one output block to the next */
@@ -98,6 +102,8 @@ struct conv2d_isa {
     struct conv2d_micros whole;
     struct conv2d_micros half; /* for one block of 8 channels or fewer; max_width 0: none */
     widen_fn widen;
+    int vnni; /* factor for weights in pairs */
+    round_bf16_fn round_bf16;
 };
 
 /* The weights of some neighbouring output blocks over a run of input channels. */
@@ -125,6 +131,8 @@ static inline struct conv2d_run conv2d_run_at(const struct conv2d_weights *w,
 {
     if (w->type == WEIGHTS_F32)
         return (struct conv2d_run){(const float *)w->all + first, stride};
+    if (w->type == WEIGHTS_BF16_VNNI2 && isa->vnni == 2)
+        return (struct conv2d_run){(const float *)w->all + first / 2, stride / 2};
     for (int b = 0; b < blocks; b++) {
         float scale[CONV_C0] = {0};
         const int64_t channel = (block + b) * CONV_C0;

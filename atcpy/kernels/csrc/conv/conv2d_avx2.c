@@ -97,6 +97,8 @@ const struct conv2d_isa conv2d_isa_avx2 = {
     .whole = {MAX_WIDTH, blocked, plain},
     .half = {MAX_WIDTH_OF_HALF, half_blocked, half_plain},
     .widen = widen_avx2,
+    .vnni = 1,
+    .round_bf16 = round_bf16_avx2,
 };
 
 void conv2d_f32_avx2(const struct kernel_args *args)

@@ -93,6 +93,8 @@ const struct conv2d_isa conv2d_isa_avx512f = {
     .max_blocks = MAX_BLOCKS,
     .whole = {MAX_WIDTH, blocked, plain},
     .widen = widen_avx512f,
+    .vnni = 1,
+    .round_bf16 = round_bf16_avx512f,
 };
 
 void conv2d_f32_avx512f(const struct kernel_args *args)

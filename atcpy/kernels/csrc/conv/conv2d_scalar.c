@@ -44,6 +44,8 @@ const struct conv2d_isa conv2d_isa_scalar = {
     .max_blocks = 1,
     .whole = {1, blocked_table, plain_table},
     .widen = widen_scalar,
+    .vnni = 1,
+    .round_bf16 = round_bf16_scalar,
 };
 
 void conv2d_f32_scalar(const struct kernel_args *args)

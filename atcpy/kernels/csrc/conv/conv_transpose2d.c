@@ -8,6 +8,8 @@ static const char *check(const struct task_view *task)
     const char *problem = conv2d_operands_problem(task, CONV_C0, p->weights);
     if (problem != NULL)
         return problem;
+    if (p->weights == WEIGHTS_BF16_VNNI2)
+        return "weights in pairs, which this kernel does not multiply";
     if (atc_mul(p->kh, p->dh) >= ATC_TOO_BIG || atc_mul(p->kw, p->dw) >= ATC_TOO_BIG)
         return "the kernel reaches too far";
     return NULL;

@@ -17,6 +17,8 @@ static const char *check(const struct task_view *task)
                       p->dh, p->dw) ||
         !ATC_SIZES_OK(0, p->pt, p->pl))
         return "a size is out of range";
+    if (p->weights == WEIGHTS_BF16_VNNI2)
+        return "weights in pairs: one channel is multiplied alone";
     if (p->m != p->c)
         return "as many results as channels are needed";
     /* Taps may lie so many rows apart, though there be but one. */

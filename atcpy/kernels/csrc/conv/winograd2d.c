@@ -11,8 +11,8 @@ static const char *check(const struct task_view *task)
     if (p->kh != WINO_TAPS || p->kw != WINO_TAPS || p->sh != 1 || p->sw != 1 || p->dh != 1 ||
         p->dw != 1 || p->group != 1)
         return "the filters are not of 3x3 at stride 1 in one group";
-    if (p->weights != WEIGHTS_F32)
-        return "the weights are not float32";
+    if (p->weights != WEIGHTS_F32 && p->weights != WEIGHTS_BF16_VNNI2)
+        return "the weights are neither float32 nor pairs of bfloat16";
     return NULL;
 }
 
@@ -107,7 +107,9 @@ struct drive {
     const struct wino_isa *isa;
     struct blocking b;
     struct atc_meter *meter;
-    const float *x, *weights, *bias, *residual;
+    const float *x, *bias, *residual;
+    const uint8_t *weights;
+    int64_t filters_bytes; /* of FILTERS weights */
     float *y;
     float *inputs;  /* [WINO_POSITIONS][c1][chunk][16] */
     float *filters; /* [WINO_POSITIONS][CONV_PAIR][c1_run][16][16] */
@@ -197,24 +199,35 @@ static struct run run_after(const struct drive *d, const struct run *run)
 }
 
 /* The filters for each further block of input channels follow. */
-static const float *filters_of(const struct drive *d, const struct run *run, int64_t block)
+static const uint8_t *filters_of(const struct drive *d, const struct run *run, int64_t block)
 {
-    return d->weights + ((run->block + block) * d->b.c1 + run->c1) * FILTERS;
+    return d->weights + ((run->block + block) * d->b.c1 + run->c1) * d->filters_bytes;
+}
+
+/* Some filters in float32: where they lie, or widened into `room`. */
+static const float *widened(const struct drive *d, const uint8_t *filters, float *room)
+{
+    if (d->p->weights == WEIGHTS_F32)
+        return (const float *)filters;
+    d->isa->gemm->widen((enum weight_type)d->p->weights, (const uint16_t *)filters, NULL, room,
+                        FILTERS);
+    return room;
 }
 
 static void transform_filters(const struct drive *d, const struct run *run)
 {
     const struct run after = run_after(d, run);
+    float room[FILTERS];
     for (int64_t block = 0; block < run->blocks; block++)
         for (int64_t i = 0; i < run->length; i++) {
             if (atc_spend(d->meter, 8 * MATRIX))
                 return;
-            const float *filters = filters_of(d, run, block) + i * FILTERS;
-            const float *next = i + 1 < run->length       ? filters + FILTERS
-                                : block + 1 < run->blocks ? filters_of(d, run, block + 1)
-                                                          : filters_of(d, &after, 0);
-            d->isa->filters(filters, next, d->filters + (block * run->length + i) * MATRIX,
-                            d->b.filter_stride);
+            const uint8_t *filters = filters_of(d, run, block) + i * d->filters_bytes;
+            const uint8_t *next = i + 1 < run->length       ? filters + d->filters_bytes
+                                  : block + 1 < run->blocks ? filters_of(d, run, block + 1)
+                                                            : filters_of(d, &after, 0);
+            d->isa->filters(widened(d, filters, room), (const float *)next,
+                            d->filters + (block * run->length + i) * MATRIX, d->b.filter_stride);
         }
 }
 
@@ -288,12 +301,14 @@ static void finish(const struct drive *d, int64_t first, int64_t tiles, int64_t 
 void winograd2d_drive(const struct kernel_args *args, const struct wino_isa *isa)
 {
     struct atc_meter meter = {.args = args};
-    struct drive d = {.p = args->params,
+    const struct winograd2d_params *p = args->params;
+    struct drive d = {.p = p,
                       .isa = isa,
-                      .b = block(args->params, args->cpu),
+                      .b = block(p, args->cpu),
                       .meter = &meter,
                       .x = args->src[CONV_X],
                       .weights = args->src[CONV_W],
+                      .filters_bytes = FILTERS * weight_bytes(p->weights),
                       .bias = args->src[CONV_BIAS],
                       .residual = args->src[CONV_RESIDUAL],
                       .y = args->dst[0],

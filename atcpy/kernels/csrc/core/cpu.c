@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char *const isa_names[] = {"scalar", "avx2", "avx512f", "avx512vnni"};
+static const char *const isa_names[] = {"scalar", "avx2", "avx512f", "avx512vnni", "avx512bf16"};
 
 const char *atc_isa_name(enum atc_isa isa)
 {
@@ -14,7 +14,7 @@ const char *atc_isa_name(enum atc_isa isa)
 
 int atc_isa_by_name(const char *name)
 {
-    for (int isa = ISA_SCALAR; isa <= ISA_AVX512VNNI; isa++)
+    for (int isa = ISA_SCALAR; isa <= ISA_AVX512BF16; isa++)
         if (strcmp(isa_names[isa], name) == 0)
             return isa;
     return -1;
@@ -27,7 +27,9 @@ static enum atc_isa detect_isa(void)
     const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
     if (avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
-        return __builtin_cpu_supports("avx512vnni") ? ISA_AVX512VNNI : ISA_AVX512F;
+        return !__builtin_cpu_supports("avx512vnni")   ? ISA_AVX512F
+               : !__builtin_cpu_supports("avx512bf16") ? ISA_AVX512VNNI
+                                                       : ISA_AVX512BF16;
     if (avx2)
         return ISA_AVX2;
 #endif

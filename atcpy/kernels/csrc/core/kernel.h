@@ -19,6 +19,7 @@ enum atc_isa {
     ISA_AVX2 = 1,
     ISA_AVX512F = 2,    /* with BW, DQ and VL */
     ISA_AVX512VNNI = 3, /* AVX512F and products of bytes */
+    ISA_AVX512BF16 = 4, /* AVX512VNNI and products of bfloat16 */
 };
 
 /* The CPU that this process runs on. */

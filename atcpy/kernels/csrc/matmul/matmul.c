@@ -68,6 +68,8 @@ static const char *check(const struct task_view *task)
         return "b cannot be packed so";
     if (p->weights != WEIGHTS_F32 && p->b_packed == 0)
         return "weights of 16 bits must be packed";
+    if (p->weights == WEIGHTS_BF16_VNNI2 && p->a_col != 1)
+        return "weights in pairs for an input that is not";
     if (dtype != DTYPE_F32 && p->activation != ACT_NONE)
         return "an activation needs float32";
     if (dtype != DTYPE_F32 && dtype != DTYPE_F64 && (p->scale != 1 || p->bias_scale != 1))
@@ -102,6 +104,12 @@ static const char *check(const struct task_view *task)
     return NULL;
 }
 
+bool matmul_has_pairs(const struct task_view *task)
+{
+    const struct matmul_params *p = task->params;
+    return p->weights == WEIGHTS_BF16_VNNI2;
+}
+
 /* How the work is cut. Rows are cut into chunks and k into runs of blocks so that the packed part
  * of a stays in L2 while panels of b pass over it; a block of two panels stays in L1 while the rows
  * of the chunk pass over it. b is read once a chunk.
@@ -130,10 +138,27 @@ static bool takes_dots(const struct matmul_params *p)
     return p->m == 1 && p->b_packed == 0 && p->b_row == 1;
 }
 
-/* True if panels of b are packed into the scratch. */
+/* True if panels of b are packed or widened into the scratch, by rows that read no pairs. */
 static bool makes_panels(const struct matmul_params *p)
 {
     return p->weights != WEIGHTS_F32 || (p->b_packed == 0 && !takes_dots(p));
+}
+
+static bool in_pairs(const struct matmul_params *p)
+{
+    return p->weights == WEIGHTS_BF16_VNNI2;
+}
+
+/* Max k of one pass over a panel, which may be MATMUL_KC pairs. */
+static int64_t max_kc(const struct matmul_params *p)
+{
+    return in_pairs(p) ? 2 * MATMUL_KC : MATMUL_KC;
+}
+
+/* k, or one more where the last pair would be cut. */
+static int64_t whole_pairs(const struct matmul_params *p, int64_t k)
+{
+    return in_pairs(p) ? ceil_div(k, 2) * 2 : k;
 }
 
 static struct blocking block(const struct matmul_params *p, const struct atc_cpu *cpu)
@@ -141,15 +166,16 @@ static struct blocking block(const struct matmul_params *p, const struct atc_cpu
     struct blocking b = {.batches = 1};
     for (int i = 0; i < MATMUL_BATCH_RANK; i++)
         b.batches *= p->batch[i];
-    b.k_blocks = p->k > MATMUL_KC ? ceil_div(p->k, MATMUL_KC) : 1;
+    b.k_blocks = p->k > max_kc(p) ? ceil_div(p->k, max_kc(p)) : 1;
     if (p->m == 1 && !makes_panels(p))
         b.k_blocks = 1; /* b is read in one stream; a has no row stride to keep */
-    b.kc = ceil_div(p->k, b.k_blocks);
+    b.kc = whole_pairs(p, ceil_div(p->k, b.k_blocks));
+    b.k_blocks = b.kc > 0 ? ceil_div(p->k, b.kc) : 1;
     const int64_t rows_in_l2 = cpu->l2_bytes * 3 / 4 / (MATMUL_KC * 4);
     b.chunks = ceil_div(p->m, rows_in_l2 < MIN_CHUNK_ROWS ? MIN_CHUNK_ROWS : rows_in_l2);
     b.chunk_rows = ceil_div(p->m, b.chunks);
     b.k_run = min_i64(b.k_blocks, rows_in_l2 / b.chunk_rows);
-    if (b.k_run < 1 || p->weights != WEIGHTS_F32)
+    if (b.k_run < 1 || (p->weights != WEIGHTS_F32 && !in_pairs(p)))
         b.k_run = 1; /* what is widened is used at once */
 
     b.panels = ceil_div(p->n, MATMUL_PANEL);
@@ -170,7 +196,7 @@ static struct blocking block(const struct matmul_params *p, const struct atc_cpu
  */
 static bool reads_directly(const struct matmul_params *p)
 {
-    return p->a_col == 1 && (p->m == 1 || p->a_row % ALIASING_ROW != 0);
+    return !in_pairs(p) && p->a_col == 1 && (p->m == 1 || p->a_row % ALIASING_ROW != 0);
 }
 
 static int64_t a_floats(const struct matmul_params *p, const struct blocking *b)
@@ -178,7 +204,7 @@ static int64_t a_floats(const struct matmul_params *p, const struct blocking *b)
     if (reads_directly(p))
         return 0;
     const int64_t floats =
-        p->m == 1 && b->k_blocks == 1 ? p->k : b->k_run * b->chunk_rows * MATMUL_KC;
+        p->m == 1 && b->k_blocks == 1 ? p->k : b->k_run * b->chunk_rows * max_kc(p);
     return ceil_div(floats, 16) * 16;
 }
 
@@ -250,23 +276,28 @@ struct drive {
     const float *a, *bias, *residual;
     const void *b_src;
     float *y;
-    bool direct; /* a is read where it lies */
+    bool direct;   /* a is read where it lies */
+    int64_t vnni;  /* factor of the micro-kernels: their operands count floats or pairs */
+    int64_t a_row; /* of packed a */
+    bool packs_b;
     float *packed_a, *packed_b;
     struct atc_meter *meter;
 };
 
-/* Rows of the chunk over `k` from `k0`: each MATMUL_KC floats. */
+/* Rows of the chunk over `k` from `k0`: each d->a_row floats or pairs. */
 static void pack_a_block(const struct drive *d, const struct matmul_item *it, int64_t k0, int64_t k,
                          float *to)
 {
     const struct matmul_params *p = d->p;
     const float *a = d->a + it->a + it->row * p->a_row + k0 * p->a_col;
     if (p->a_col != 1 && p->a_row == 1 && it->rows > 1) {
-        d->isa->transpose(a, p->a_col, to, MATMUL_KC, k, it->rows);
+        d->isa->transpose(a, p->a_col, to, d->a_row, k, it->rows);
         return;
     }
-    for (int64_t r = 0; r < it->rows; r++, a += p->a_row, to += MATMUL_KC) {
-        if (p->a_col == 1)
+    for (int64_t r = 0; r < it->rows; r++, a += p->a_row, to += d->a_row) {
+        if (in_pairs(p))
+            d->isa->round_bf16(a, to, k);
+        else if (p->a_col == 1)
             memcpy(to, a, (size_t)k * sizeof *to);
         else
             for (struct atc_piece piece = {0}; atc_next_piece(d->meter->args, &piece, k);)
@@ -301,7 +332,7 @@ static void pack_a(const struct drive *d, const struct matmul_item *it, int64_t 
     for (int64_t i = 0; i < run; i++) {
         const int64_t at = k0 + i * b->kc;
         pack_a_block(d, it, at, min_i64(b->kc, d->p->k - at),
-                     d->packed_a + i * b->chunk_rows * MATMUL_KC);
+                     d->packed_a + i * b->chunk_rows * d->a_row);
     }
 }
 
@@ -320,7 +351,7 @@ static void pack_b(const struct drive *d, const struct matmul_item *it, int64_t 
         if (p->b_packed == 1) {
             const int64_t at = panel_at(p, it, it->column + j) + k0 * MATMUL_PANEL;
             d->isa->widen((enum weight_type)p->weights, (const uint16_t *)d->b_src + at, NULL, to,
-                          k * MATMUL_PANEL);
+                          whole_pairs(p, k) * MATMUL_PANEL);
         } else {
             const int64_t at = it->b + k0 * p->b_row + (it->column + j) * p->b_col;
             pack_b_panel(d, (const float *)d->b_src + at, min_i64(MATMUL_PANEL, it->columns - j), k,
@@ -396,22 +427,23 @@ static void run_panels(const struct drive *d, const struct matmul_item *it, int6
     const struct blocking *b = &d->b;
     const float *panels = d->packed_b;
     int64_t b_panel = b->k_run * b->kc * MATMUL_PANEL;
-    if (!makes_panels(p)) {
-        b_panel = packed_panel(p);
-        panels = (const float *)d->b_src + panel_at(p, it, it->column) + k0 * MATMUL_PANEL;
+    if (!d->packs_b) {
+        b_panel = packed_panel(p) / d->vnni;
+        panels =
+            (const float *)d->b_src + (panel_at(p, it, it->column) + k0 * MATMUL_PANEL) / d->vnni;
     }
     const int64_t step = d->isa->max_blocks * MATMUL_PANEL;
     for (int64_t j = 0; j < it->columns; j += step) {
         const int64_t columns = min_i64(step, it->columns - j);
         struct matmul_tile tile = tile_of(d, it, j, columns);
-        tile.a_row = d->direct ? p->a_row : MATMUL_KC;
+        tile.a_row = d->direct ? p->a_row : d->a_row;
         tile.b_panel = b_panel;
         for (int64_t i = 0; i < run; i++) {
             const int64_t at = k0 + i * b->kc;
             tile.a = d->direct ? d->a + it->a + it->row * p->a_row + at
-                               : d->packed_a + i * b->chunk_rows * MATMUL_KC;
-            tile.b = panels + j / MATMUL_PANEL * b_panel + i * b->kc * MATMUL_PANEL;
-            tile.k = min_i64(b->kc, p->k - at);
+                               : d->packed_a + i * b->chunk_rows * d->a_row;
+            tile.b = panels + j / MATMUL_PANEL * b_panel + i * b->kc / d->vnni * MATMUL_PANEL;
+            tile.k = ceil_div(min_i64(b->kc, p->k - at), d->vnni);
             tile.first = at == 0;
             tile.last = at + b->kc >= p->k;
             if (atc_spend(d->meter, it->rows * (tile.k + 1)))
@@ -432,7 +464,7 @@ static void run_groups(const struct drive *d, struct matmul_item it, int64_t col
             run_dots(d, &it);
             continue;
         }
-        if (makes_panels(d->p))
+        if (d->packs_b)
             pack_b(d, &it, k0, min_i64(run * d->b.kc, d->p->k - k0));
         run_panels(d, &it, k0, run);
     }
@@ -451,8 +483,11 @@ void matmul_drive(const struct kernel_args *args, const struct matmul_isa *isa)
                       .residual = args->src[MATMUL_RESIDUAL],
                       .y = args->dst[0],
                       .direct = reads_directly(p),
+                      .vnni = in_pairs(p) ? isa->vnni : 1,
                       .packed_a = args->scratch,
                       .meter = &meter};
+    d.a_row = max_kc(p) / d.vnni;
+    d.packs_b = d.vnni == 1 && makes_panels(p);
     d.packed_b = d.packed_a + a_floats(p, &d.b);
     for (int64_t item = args->begin; item < args->end;) {
         /* Groups of panels over the same rows run together: their rows are packed once. */

@@ -8,13 +8,15 @@
  *     residual  with the strides of y; may be the destination itself; needs scale = 1; optional
  *     y         [batch…, m, n], rows contiguous
  *
- * Strides are counted in elements; a stride of 0 broadcasts. k = 0 gives sums of nothing.
+ * With weights in pairs of bfloat16, a is rounded to that type before it is multiplied; it steps
+ * along k. Strides are counted in elements; a stride of 0 broadcasts. k = 0 gives sums of nothing.
  */
 #ifndef ATC_MATMUL_H
 #define ATC_MATMUL_H
 
 #include "simd/activation.h"
 #include "core/kernel.h"
+#include "matmul/round_bf16.h"
 #include "matmul/widen.h"
 
 enum {
@@ -30,7 +32,8 @@ enum {
     I64S(b_batch, MATMUL_BATCH_RANK)                                                               \
     I64S(y_batch, MATMUL_BATCH_RANK)                                                               \
     I64(m) I64(k) I64(n) I64(a_row) I64(a_col) I64(b_row) I64(b_col) I64(y_row) I64(b_packed)      \
-        I64(bias_row) I64(bias_col) F64(scale) F64(bias_scale) ENUM(weights, weight_types)         \
+        I64(bias_row) I64(bias_col) F64(scale) F64(bias_scale)\
+            ENUM(weights, weight_types)                                                            \
             ENUM(activation, activation_names) F64(alpha) F64(beta)
 DECLARE_PARAMS(matmul, MATMUL_FIELDS)
 
@@ -84,6 +87,8 @@ struct matmul_isa {
     void (*transpose)(const float *src, int64_t src_row, float *dst, int64_t dst_row, int64_t rows,
                       int64_t columns);
     widen_fn widen;
+    int vnni; /* factor for weights in pairs */
+    round_bf16_fn round_bf16;
     matmul_dots dots;
 };
 

@@ -228,8 +228,16 @@ DEFINE(5)
 DEFINE(6)
 
 static const matmul_micro micros[] = {micro_1, micro_2, micro_3, micro_4, micro_5, micro_6};
-const struct matmul_isa matmul_isa_avx2 = {MAX_BLOCKS, MAX_ROWS,   micros,
-                                           transpose,  widen_avx2, matmul_dots_avx2};
+const struct matmul_isa matmul_isa_avx2 = {
+    .max_blocks = MAX_BLOCKS,
+    .max_rows = MAX_ROWS,
+    .micro = micros,
+    .transpose = transpose,
+    .widen = widen_avx2,
+    .vnni = 1,
+    .round_bf16 = round_bf16_avx2,
+    .dots = matmul_dots_avx2,
+};
 
 void matmul_f32_avx2(const struct kernel_args *args)
 {

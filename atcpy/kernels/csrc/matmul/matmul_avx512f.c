@@ -186,8 +186,16 @@ COUNT_TO_14(DEFINE, 1)
 COUNT_TO_14(DEFINE, 2)
 
 static const matmul_micro micros[] = {COUNT_TO_14(NAME, 1) COUNT_TO_14(NAME, 2)};
-const struct matmul_isa matmul_isa_avx512f = {MAX_BLOCKS, MAX_ROWS,      micros,
-                                              transpose,  widen_avx512f, matmul_dots_avx512f};
+const struct matmul_isa matmul_isa_avx512f = {
+    .max_blocks = MAX_BLOCKS,
+    .max_rows = MAX_ROWS,
+    .micro = micros,
+    .transpose = transpose,
+    .widen = widen_avx512f,
+    .vnni = 1,
+    .round_bf16 = round_bf16_avx512f,
+    .dots = matmul_dots_avx512f,
+};
 
 void matmul_f32_avx512f(const struct kernel_args *args)
 {

@@ -10,11 +10,15 @@ static inline int64_t b_index(const struct matmul_params *p, int64_t k, int64_t 
     if (p->b_packed == 0)
         return k * p->b_row + j * p->b_col;
     const int64_t rows = ceil_div(p->k, MATMUL_PANEL) * MATMUL_PANEL;
-    return (j / MATMUL_PANEL * rows + k) * MATMUL_PANEL + j % MATMUL_PANEL;
+    const int64_t panel = j / MATMUL_PANEL * rows * MATMUL_PANEL, column = j % MATMUL_PANEL;
+    if (p->weights == WEIGHTS_BF16_VNNI2)
+        return panel + k / 2 * 2 * MATMUL_PANEL + 2 * column + k % 2;
+    return panel + k * MATMUL_PANEL + column;
 }
 
-/* `type` does the arithmetic; READ_B reads b, SCALE applies scales, FINISH the activation. */
-#define DEFINE(symbol, type, READ_B, SCALE, FINISH) \
+/* `type` does the arithmetic; READ_A and READ_B read factors, SCALE applies scales, FINISH the
+ * activation. */
+#define DEFINE(symbol, type, READ_A, READ_B, SCALE, FINISH) \
     static void symbol##_item(struct atc_meter *meter, const struct matmul_item *it)               \
     {                                                                                              \
         const struct kernel_args *args = meter->args;                                              \
@@ -31,7 +35,8 @@ static inline int64_t b_index(const struct matmul_params *p, int64_t k, int64_t 
                 for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, p->k);)            \
                     for (int64_t k = piece.begin; k < piece.end; k++)                              \
                         sum +=                                                                     \
-                            a[i * p->a_row + k * p->a_col] * READ_B(b, it->b + b_index(p, k, j));  \
+                            READ_A(a, i * p->a_row + k * p->a_col) *                               \
+                            READ_B(b, it->b + b_index(p, k, j));                                   \
                 if (residual != NULL)                                                              \
                     sum += residual[at];                                                           \
                 sum = SCALE(sum, p->scale);                                                        \
@@ -51,6 +56,7 @@ static inline int64_t b_index(const struct matmul_params *p, int64_t k, int64_t 
         }                                                                                          \
     }
 
+#define READ_FACTOR(a, at) (p->weights == WEIGHTS_BF16_VNNI2 ? rounded_bf16((a)[at]) : (a)[at])
 #define READ_WEIGHT(b, at) weight_at(p->weights, b, at)
 #define READ_SAME(b, at) (b)[at]
 #define SCALE_F32(x, scale) ((x) * (float)(scale))
@@ -60,7 +66,7 @@ static inline int64_t b_index(const struct matmul_params *p, int64_t k, int64_t 
     activate_f32((enum activation)p->activation, x, (float)p->alpha, (float)p->beta)
 #define FINISH_NONE(x) (x)
 
-DEFINE(matmul_f32_scalar, float, READ_WEIGHT, SCALE_F32, FINISH_F32)
-DEFINE(matmul_f64_scalar, double, READ_SAME, SCALE_F64, FINISH_NONE)
-DEFINE(matmul_i32_scalar, uint32_t, READ_SAME, SCALE_NONE, FINISH_NONE)
-DEFINE(matmul_i64_scalar, uint64_t, READ_SAME, SCALE_NONE, FINISH_NONE)
+DEFINE(matmul_f32_scalar, float, READ_FACTOR, READ_WEIGHT, SCALE_F32, FINISH_F32)
+DEFINE(matmul_f64_scalar, double, READ_SAME, READ_SAME, SCALE_F64, FINISH_NONE)
+DEFINE(matmul_i32_scalar, uint32_t, READ_SAME, READ_SAME, SCALE_NONE, FINISH_NONE)
+DEFINE(matmul_i64_scalar, uint64_t, READ_SAME, READ_SAME, SCALE_NONE, FINISH_NONE)

@@ -8,14 +8,19 @@
 #include "core/kernel.h"
 
 /* In the order of `weight_types` (widen.c). */
-enum weight_type { WEIGHTS_F32, WEIGHTS_F16, WEIGHTS_BF16 };
+enum weight_type {
+    WEIGHTS_F32,
+    WEIGHTS_F16,
+    WEIGHTS_BF16,
+    WEIGHTS_BF16_VNNI2, /* two rows of 16 lie as a row of 16 pairs, one of each */
+};
 
 extern const char *const weight_types[];
 
 enum { WIDEN_LANES = 16 };
 
-/* dst[i] = src[i] · scale[i % 16] for n weights of a 16-bit type, n being a multiple of 16; without
- * a scale, 1. One function an ISA.
+/* dst[i] = src[i] · scale[i % 16] for n weights of a 16-bit type; without a scale, 1. n is a
+ * multiple of 16, and of 32 for pairs, which become two rows again. One function an ISA.
  */
 typedef void (*widen_fn)(enum weight_type type, const uint16_t *src, const float *scale, float *dst,
                          int64_t n);
@@ -26,6 +31,11 @@ void widen_avx2(enum weight_type type, const uint16_t *src, const float *scale, 
                 int64_t n);
 void widen_avx512f(enum weight_type type, const uint16_t *src, const float *scale, float *dst,
                    int64_t n);
+
+static inline int64_t weight_bytes(int64_t type)
+{
+    return type == WEIGHTS_F32 ? 4 : 2;
+}
 
 /* True if a source holds so many weights of a type. */
 bool weights_fit(const struct task_view *task, int source, int64_t type, int64_t elements);

@@ -23,6 +23,7 @@ static const struct roofline_isa *isa_in_use(void)
 #ifdef ATC_X86
     switch (atc_this_cpu()->isa) {
 #ifdef ATC_AVX512
+    case ISA_AVX512BF16:
     case ISA_AVX512VNNI:
     case ISA_AVX512F:
         return &roofline_avx512f;

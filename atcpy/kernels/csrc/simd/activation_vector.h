@@ -100,7 +100,9 @@ static inline bool vf_activates_in_registers(enum activation kind)
 /* Activates `count` vectors that are stored, `step` floats apart, by any of the others. A
  * micro-kernel that computed them between its sums and its stores would spill the accumulators.
  */
-void FOR_ISA(activate_stored)(enum activation kind, float *y, int64_t count, int64_t step,
-                              float alpha, float beta);
+void activate_stored_avx2(enum activation kind, float *y, int64_t count, int64_t step, float alpha,
+                          float beta);
+void activate_stored_avx512f(enum activation kind, float *y, int64_t count, int64_t step,
+                             float alpha, float beta);
 
 #endif

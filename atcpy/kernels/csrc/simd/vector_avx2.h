@@ -48,6 +48,14 @@ static inline vf vf_load_bf16(const uint16_t *at)
     return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
 }
 
+/* The first and the second of eight pairs of bfloat16, widened. */
+static inline void vf_load_bf16_pairs(const uint16_t *at, vf *first, vf *second)
+{
+    const __m256i pairs = _mm256_loadu_si256((const __m256i *)(const void *)at);
+    *first = _mm256_castsi256_ps(_mm256_slli_epi32(pairs, 16));
+    *second = _mm256_castsi256_ps(_mm256_and_si256(pairs, _mm256_set1_epi32((int)0xffff0000)));
+}
+
 static inline void vf_store_f16(uint16_t *at, vf x)
 {
     const __m128i halves = _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);

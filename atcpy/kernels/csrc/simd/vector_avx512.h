@@ -40,6 +40,14 @@ static inline vf vf_load_bf16(const uint16_t *at)
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16));
 }
 
+/* The first and the second of sixteen pairs of bfloat16, widened. */
+static inline void vf_load_bf16_pairs(const uint16_t *at, vf *first, vf *second)
+{
+    const __m512i pairs = _mm512_loadu_si512(at);
+    *first = _mm512_castsi512_ps(_mm512_slli_epi32(pairs, 16));
+    *second = _mm512_castsi512_ps(_mm512_and_si512(pairs, _mm512_set1_epi32((int)0xffff0000)));
+}
+
 static inline void vf_store_f16(uint16_t *at, vf x)
 {
     const __m256i halves = _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);

@@ -28,12 +28,12 @@ from atcpy.ops.core.infer import KnownValues
 from atcpy.ops.core.reference import find_schema, infer_by_onnx, type_name, type_problem
 from atcpy.options import OoLevel, PrepareOptions
 from atcpy.passes.base import graph_pass
-from atcpy.passes.casts import Casts, graph_of
+from atcpy.passes.casts import PRECISION_MODE, Casts, graph_of
 from atcpy.passes.phase import Phase
 from atcpy.passes.prepare.precision.choice import Choice, names_of
 from atcpy.precision_options import CustomDtypes, PrecisionMode, PrecisionOptions
 
-NAME = "PrecisionModePass"
+NAME = PRECISION_MODE
 _SPACING = (DType.FLOAT64, DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)
 _NO_NUMBERS = frozenset({DType.UNDEFINED, DType.STRING, DType.COMPLEX64, DType.COMPLEX128})
 _FLOATS = {"float16": DType.FLOAT16, "bfloat16": DType.BFLOAT16, "float32": DType.FLOAT32}
