@@ -23,28 +23,73 @@ static inline vf vf_expm1_split(vf x, vf *n)
     return vf_fma(q, r * r, r);
 }
 
-/* The same for any x: beyond these bounds, e^x has left float for good. */
-static inline vf vf_expm1_reduced(vf x, vf *n)
+#ifdef __AVX512F__
+/* Splits e^x = m · 2^⌊n⌋ and returns m; −104 ≤ x ≤ 89. With x = n·ln 2 + r for a multiple n of
+ * 1/16, |r| ≤ ln 2 / 32: m is e^r times a root of 2, of which a table has what rounding it leaves
+ * out, too.
+ */
+static inline vf vf_exp_split(vf x, vf *n)
 {
-    return vf_expm1_split(vf_at_most(vf_set1(89.0f), vf_at_least(vf_set1(-104.0f), x)), n);
+    static const float roots[VF] = {1.0f,        1.04427373f, 1.09050775f, 1.13878858f,
+                                    1.18920708f, 1.24185777f, 1.29683959f, 1.35425556f,
+                                    1.41421354f, 1.47682619f, 1.54221082f, 1.61049032f,
+                                    1.68179286f, 1.75625217f, 1.8340081f,  1.91520655f};
+    static const float rests[VF] = {0.0f,
+                                    4.83347016e-08f,
+                                    -1.30775399e-08f,
+                                    5.38622231e-08f,
+                                    3.79763527e-08f,
+                                    4.4968381e-08f,
+                                    -4.01899953e-08f,
+                                    -1.01233493e-08f,
+                                    2.4203235e-08f,
+                                    -4.50089885e-08f,
+                                    8.07090483e-09f,
+                                    9.83621717e-09f,
+                                    -2.47553267e-08f,
+                                    -9.23577037e-09f,
+                                    -1.1239278e-08f,
+                                    9.84532811e-09f};
+    /* So large that the last bit of a sum is worth 1/16: its low four bits are the root's number.
+     */
+    const vf shift = vf_set1(0x1.8p19f), sum = vf_fma(x, vf_set1(1.44269504f), shift);
+    *n = sum - shift;
+    vf r = vf_fnma(*n, vf_set1(0.693145752f), x); /* as below */
+    r = vf_fnma(*n, vf_set1(1.42860677e-6f), r);
+    const vf root = vf_pick(roots, sum), rest = vf_pick(rests, sum);
+    const vf q = vf_fma(vf_set1(0.166666667f), r, vf_set1(0.5f));
+    return root + vf_fma(vf_fma(q, r * r, r), root, rest);
+}
+#else
+/* Splits e^x = m · 2^n and returns m; −104 ≤ x ≤ 89. */
+static inline vf vf_exp_split(vf x, vf *n)
+{
+    return vf_expm1_split(x, n) + vf_set1(1.0f);
+}
+#endif
+
+/* x within the bounds that these take: beyond them, e^x has left float for good. */
+static inline vf vf_exp_bounded(vf x)
+{
+    return vf_at_most(vf_set1(89.0f), vf_at_least(vf_set1(-104.0f), x));
 }
 
-/* e^x, to 1 ulp. Where that is 0, nothing is scaled down to it: underflow costs more than the rest,
- * and masks add −10000 to half of all scores.
+/* e^x, to 1.1 ulp. Where that is 0, nothing is scaled down to it: underflow costs more than the
+ * rest, and masks add −10000 to half of all scores.
  */
 static inline vf vf_exp(vf x)
 {
     vf n;
-    const vf p = vf_expm1_reduced(x, &n);
+    const vf m = vf_exp_split(vf_exp_bounded(x), &n);
     const vm is_zero = vf_lt(x, vf_set1(-104.0f));
-    return vf_scale(vf_select(is_zero, vf_set1(0.0f), p + vf_set1(1.0f)), n);
+    return vf_scale(vf_select(is_zero, vf_set1(0.0f), m), n);
 }
 
 /* e^x − 1, to 2 ulp, for x ≤ 0 */
 static inline vf vf_expm1_of_negative(vf x)
 {
     vf n;
-    const vf p = vf_expm1_reduced(x, &n), one = vf_set1(1.0f);
+    const vf p = vf_expm1_split(vf_exp_bounded(x), &n), one = vf_set1(1.0f);
     const vf power = vf_scale(one, n);
     return vf_fma(power, p, power - one);
 }
@@ -80,14 +125,13 @@ static inline vf vf_log(vf x)
     return vf_select(vf_is_nan(x), x, y);
 }
 
-/* 1 / (1 + e^−x), to 3 ulp */
+/* 1 / (1 + e^−x) = e^x / (e^x + 1), to 3 ulp; from x = 40 on it is 1 in float. */
 static inline vf vf_sigmoid(vf x)
 {
-    const vf one = vf_set1(1.0f);
-    vf n; /* e^−|x| never overflows */
-    const vf p = vf_expm1_split(vf_at_least(vf_set1(-104.0f), vf_neg(vf_abs(x))), &n);
-    const vf e = vf_scale(p + one, n);
-    return vf_select(vf_lt(x, vf_set1(0.0f)), e, one) / (one + e);
+    vf n;
+    const vf m = vf_exp_split(vf_at_most(vf_set1(40.0f), vf_at_least(vf_set1(-104.0f), x)), &n);
+    const vf e = vf_scale(m, n);
+    return e / (e + vf_set1(1.0f));
 }
 
 /* tanh x, to 3 ulp: m / (m + 2) with m = e^2|x| − 1; from |x| = 10 on it is 1 in float. */

@@ -107,7 +107,13 @@ static inline vf vf_select(vm mask, vf yes, vf no)
     return _mm512_mask_blend_ps(mask, no, yes);
 }
 
-/* x · 2^n for x in [1/2, 2] and whole |n| ≤ 250; results below the normal range round once */
+/* The entries of a table that the low four bits of each lane name. */
+static inline vf vf_pick(const float table[VF], vf bits)
+{
+    return _mm512_permutexvar_ps(_mm512_castps_si512(bits), _mm512_loadu_ps(table));
+}
+
+/* x · 2^⌊n⌋ for x in [1/2, 2] and |n| ≤ 250; results below the normal range round once */
 static inline vf vf_scale(vf x, vf n)
 {
     return _mm512_scalef_ps(x, n);
