@@ -112,13 +112,16 @@ def test_an_image_of_one_column_is_computed_as_one_row(
 
 
 @pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("stride", [1, 2, 3])
 @pytest.mark.parametrize("taps", [3, 5])
-def test_depthwise_filters_on_rows_of_any_width(taps: int, isa: str) -> None:
+def test_depthwise_filters_on_rows_of_any_width(taps: int, stride: int, isa: str) -> None:
     rng = np.random.default_rng(taps)
-    for width in (taps, taps + 6, taps + 7, taps + 8, taps + 15):
+    for width in (1, 2, 7, 8, 14, 15, 31, 34):  # around the widths of tiles, with more results in the padding or fewer
         x, w, bias = (rng.standard_normal(shape, np.float32) for shape in ((1, 20, 3, width), (20, 1, 2, taps), (20,)))
-        for pads in ((0, 0, 0, 0), (1, taps - 1, 0, taps - 2)):
-            check(x, w, bias, {"group": 20, "pads": pads}, isa, blocked=True)
+        for left, right in ((0, 0), (1, taps - 2), (taps - 1, taps - 1), (taps, 0), (0, taps + stride)):
+            if width + left + right >= taps:
+                attrs: dict[str, object] = {"group": 20, "pads": (1, left, 0, right), "strides": (1, stride)}
+                check(x, w, bias, attrs, isa, blocked=True)
 
 
 @pytest.mark.parametrize("attrs", [{"strides": (2**40, 2**46)}, {"dilations": (2**40, 2**46)}], ids=str)

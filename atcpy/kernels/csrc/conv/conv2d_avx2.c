@@ -71,9 +71,8 @@ static inline __attribute__((always_inline)) void micro(const struct conv2d_tile
         for (int h = 0; h < halves; h++)
             _mm256_storeu_ps(t->dst + i * t->dst_step + h * LANES, acc[i][h]);
     if (!vf_activates_in_registers(activation))
-        for (int h = 0; h < halves; h++)
-            activate_stored_avx2(activation, t->dst + h * LANES, width, t->dst_step, t->alpha,
-                                 t->beta);
+        activate_stored_avx2(activation, t->dst, width, t->dst_step, halves * LANES, t->alpha,
+                             t->beta);
 }
 
 #define DEFINE(halves, c0, width)                                                                  \

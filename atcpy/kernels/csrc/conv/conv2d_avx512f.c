@@ -72,7 +72,7 @@ static inline __attribute__((always_inline)) void micro(const struct conv2d_tile
     if (!vf_activates_in_registers(activation))
         for (int b = 0; b < blocks; b++)
             activate_stored_avx512f(activation, t->dst + b * t->dst_stride, width, t->dst_step,
-                                    t->alpha, t->beta);
+                                    CONV_C0, t->alpha, t->beta);
 }
 
 #define DEFINE(blocks, c0, width)                                                                  \

@@ -136,11 +136,11 @@ static void results(const struct wino_results *t)
                 vf_store(t->dst + row * t->row_stride + at, sum);
             }
         }
-        if (!vf_activates_in_registers(activation))
-            for (int64_t row = 0; row < t->rows; row++)
-                FOR_ISA(activate_stored)(activation, t->dst + row * t->row_stride + lane,
-                                         t->columns, CONV_C0, t->alpha, t->beta);
     }
+    if (!vf_activates_in_registers(activation))
+        for (int64_t row = 0; row < t->rows; row++)
+            FOR_ISA(activate_stored)(activation, t->dst + row * t->row_stride, t->columns, CONV_C0,
+                                     CONV_C0, t->alpha, t->beta);
 }
 
 static const struct wino_isa isa = {

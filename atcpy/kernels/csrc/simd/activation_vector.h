@@ -97,12 +97,14 @@ static inline bool vf_activates_in_registers(enum activation kind)
     return kind <= ACT_CLIP;
 }
 
-/* Activates `count` vectors that are stored, `step` floats apart, by any of the others. A
- * micro-kernel that computed them between its sums and its stores would spill the accumulators.
+/* Activates `channels` channels of each of `count` positions that are stored, `step` floats apart,
+ * by an activation that takes more than few instructions. A micro-kernel that computed it between
+ * its sums and its stores would spill the accumulators, and the more positions one call has, the
+ * more the CPU works on at the same time.
  */
-void activate_stored_avx2(enum activation kind, float *y, int64_t count, int64_t step, float alpha,
-                          float beta);
+void activate_stored_avx2(enum activation kind, float *y, int64_t count, int64_t step,
+                          int64_t channels, float alpha, float beta);
 void activate_stored_avx512f(enum activation kind, float *y, int64_t count, int64_t step,
-                             float alpha, float beta);
+                             int64_t channels, float alpha, float beta);
 
 #endif
