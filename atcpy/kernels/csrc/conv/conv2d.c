@@ -326,6 +326,7 @@ static void run_blocks(const struct drive *d, int64_t n, int64_t g, int64_t row0
                   : d->x + (n * c1_all + c1_first) * d->c1_stride + row0 * p->sh * d->row_stride;
     const int64_t c_here = min_i64(p->cg, p->c - g * p->cg);
     const int64_t c1_here = ceil_div(c_here, p->src_c0);
+    const int64_t blocks_here = min_i64(n1, m1 - g * n1);
 
     for (int64_t c1 = 0; c1 < c1_here; c1 += b->c1_run) {
         const int64_t run = min_i64(b->c1_run, c1_here - c1);
@@ -354,6 +355,16 @@ static void run_blocks(const struct drive *d, int64_t n, int64_t g, int64_t row0
             .alpha = (float)p->alpha,
             .beta = (float)p->beta,
         };
+        struct conv2d_next next = {.stride = w.stride};
+        if (d->w.type != WEIGHTS_F32) {
+            next.blocks = 0; /* they are read, and widened, before the tiles */
+        } else if (c1 + 2 * run <= c1_here) {
+            next.weights = w.weights + run * weights_c1;
+            next.blocks = blocks;
+        } else if (ends && block0 + blocks < blocks_here) {
+            next.weights = (const float *)d->w.all + (first_block + blocks) * b->c1 * weights_c1;
+            next.blocks = min_i64(blocks, blocks_here - block0 - blocks);
+        }
         for (int64_t r = 0; r < rows; r++) {
             const int64_t y_at =
                 (n * m1 + first_block) * y_plane + (row0 + r) * b->row_len * CONV_C0;
@@ -362,7 +373,8 @@ static void run_blocks(const struct drive *d, int64_t n, int64_t g, int64_t row0
             tile.residual = d->residual ? d->residual + y_at : NULL;
             const int64_t len =
                 b->flat ? min_i64(b->row_len, p->oh * p->ow - (row0 + r) * b->row_len) : b->row_len;
-            conv2d_run_row(d->meter, d->isa, tile, p->src_c0 / d->vnni, blocks, len);
+            conv2d_run_row(d->meter, d->isa, tile, next, p->src_c0 / d->vnni, blocks, len);
+            next.blocks = 0;
         }
     }
 }

@@ -72,6 +72,8 @@ struct conv2d_tile {
     int64_t dst_stride; /* floats from one output block to the next */
     int64_t channels;   /* of the results in all the blocks; what is beyond is of no account */
     bool first, last;   /* the sum begins here; it ends here, so activate */
+    /* Weights to prefetch, as many as the tile reads of a block; NULL: none. */
+    const float *prefetched;
     enum activation activation;
     float alpha, beta;
 };
@@ -194,11 +196,21 @@ static inline void conv2d_run_tile(struct atc_meter *meter, conv2d_micro micro,
     }
 }
 
+/* The weights that are read after those of a row of tiles. They come from memory in each run, and
+ * tiles read them once for all of their results: without being prefetched, they are waited for.
+ */
+struct conv2d_next {
+    const float *weights;
+    int64_t stride; /* floats from one output block to the next */
+    int64_t blocks; /* 0: none */
+};
+
 /* Cuts a row of `len` results into tiles of nearly equal width and runs them; c0 floats of input
  * lie between neighbours.
  */
 static inline void conv2d_run_row(struct atc_meter *meter, const struct conv2d_isa *isa,
-                                  struct conv2d_tile tile, int64_t c0, int blocks, int64_t len)
+                                  struct conv2d_tile tile, struct conv2d_next next, int64_t c0,
+                                  int blocks, int64_t len)
 {
     const bool fits_half = isa->half.max_width > 0 && tile.channels <= CONV_C0 / 2;
     const struct conv2d_micros *micros = fits_half ? &isa->half : &isa->whole;
@@ -206,6 +218,7 @@ static inline void conv2d_run_row(struct atc_meter *meter, const struct conv2d_i
     const int64_t tiles = ceil_div(len, micros->max_width);
     for (int64_t t = 0; t < tiles; t++) {
         const int64_t width = len / tiles + (t < len % tiles);
+        tile.prefetched = t < next.blocks ? next.weights + t * next.stride : NULL;
         if (atc_spend(meter, CONV_C0 * (1 + tile.n_taps * tile.n_c1)))
             return;
         conv2d_run_tile(meter, table[(blocks - 1) * micros->max_width + width - 1], &tile, c0);

@@ -5,6 +5,19 @@
 
 enum { MAX_BLOCKS = 2, MAX_WIDTH = 14 };
 
+/* Prefetches the weights of one tap from c0 channels, and returns where those of the next one lie.
+ * Few at a time: many wait for each other, and what the tile reads waits for them.
+ */
+static inline __attribute__((always_inline)) const float *prefetch(const float *weights, int64_t c0)
+{
+    if (weights == NULL)
+        return NULL;
+#pragma GCC unroll 16
+    for (int64_t c = 0; c < c0; c++)
+        __builtin_prefetch(weights + c * CONV_C0, 0, 2);
+    return weights + c0 * CONV_C0;
+}
+
 /* One function a (blocks, width, c0): the loops over them unroll into registers. */
 static inline __attribute__((always_inline)) void micro(const struct conv2d_tile *t, int blocks,
                                                         int width, int64_t c0)
@@ -25,14 +38,16 @@ static inline __attribute__((always_inline)) void micro(const struct conv2d_tile
                     acc[b][i], _mm512_loadu_ps(t->residual + b * t->dst_stride + i * t->dst_step));
 
     const int64_t w_stride = t->weight_stride;
+    const float *prefetched = t->prefetched;
     for (int64_t c1 = 0; c1 < t->n_c1; c1++) {
         const float *plane = t->in + c1 * t->c1_stride;
         const float *weights = t->weights + c1 * t->weight_c1;
-        const int64_t channels = c1 == t->n_c1 - 1 ? t->c_last : c0;
+        const int64_t channels = c0 == 1 ? 1 : c1 == t->n_c1 - 1 ? t->c_last : c0;
         for (int64_t tap = 0; tap < t->n_taps; tap++) {
             const float *in = plane + t->taps[tap].in;
             /* One channel a tap: reading the offset would cost as much as the tap. */
             const float *wc = weights + (c0 == 1 ? tap * CONV_C0 : t->taps[tap].weights);
+            prefetched = prefetch(prefetched, c0);
             for (int64_t c = 0; c < channels; c++, in++, wc += CONV_C0) {
                 __m512 wv[MAX_BLOCKS];
 #pragma GCC unroll 2
