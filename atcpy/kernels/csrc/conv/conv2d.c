@@ -235,9 +235,8 @@ static void pack_phase(const struct drive *d, const float *row, int64_t w, int64
         else if (c0 == CONV_C0)
             for (int64_t q = piece.begin; q < piece.end; q++)
                 memcpy(out + q * CONV_C0, row + (at + q * p->sw) * CONV_C0, CONV_C0 * sizeof *out);
-        else if (p->sw == 2) /* a constant, so that the loop runs on vectors */
-            for (int64_t q = piece.begin; q < piece.end; q++)
-                out[q] = row[at + 2 * q];
+        else if (p->sw == 2)
+            d->isa->take_even(row + at + 2 * piece.begin, out + piece.begin, piece.end - piece.begin);
         else
             for (int64_t q = piece.begin; q < piece.end; q++)
                 out[q] = row[at + q * p->sw];
@@ -307,6 +306,37 @@ static void fill_taps(struct drive *d)
         }
 }
 
+/* The weights that are read after those of a tile: of the next run of input channels, or of the
+ * next `blocks` blocks. Those of 16 bits are read before the tiles, to be widened.
+ */
+static struct conv2d_next next_weights(const struct drive *d, const struct conv2d_tile *tile,
+                                       int64_t next_block, int64_t blocks)
+{
+    if (d->w.type != WEIGHTS_F32)
+        return (struct conv2d_next){0};
+    return (struct conv2d_next){.first = tile->last ? (const float *)d->w.all +
+                                                          next_block * tile->weight_stride
+                                                    : tile->weights + tile->n_c1 * tile->weight_c1,
+                                .stride = tile->weight_stride,
+                                .tiles = blocks};
+}
+
+/* Rows that the next chunk, which begins with result row `row0`, packs of input channel `channel`.
+ * Blocks of channels are prefetched by the hardware well enough.
+ */
+static struct conv2d_next next_rows(const struct drive *d, int64_t n, int64_t row0, int64_t channel)
+{
+    const struct conv2d_params *p = d->p;
+    const int64_t first = (row0 - 1) * p->sh - p->pt + (p->kh - 1) * p->dh + 1;
+    const int64_t rows = min_i64(d->b.chunk_rows * p->sh, p->h - first);
+    if (!d->b.packed || p->src_c0 != 1 || channel >= p->c || first < 0 || rows <= 0)
+        return (struct conv2d_next){0};
+    const int64_t each = p->kh * p->kw * d->b.c1_run * CONV_C0; /* floats of a tile */
+    return (struct conv2d_next){.first = d->x + ((n * p->c + channel) * p->h + first) * p->w,
+                                .stride = each,
+                                .tiles = rows * p->w / each};
+}
+
 /* All rows of a chunk for `blocks` neighbouring output blocks of a group. */
 static void run_blocks(const struct drive *d, int64_t n, int64_t g, int64_t row0, int64_t block0,
                        int blocks)
@@ -326,7 +356,7 @@ static void run_blocks(const struct drive *d, int64_t n, int64_t g, int64_t row0
                   : d->x + (n * c1_all + c1_first) * d->c1_stride + row0 * p->sh * d->row_stride;
     const int64_t c_here = min_i64(p->cg, p->c - g * p->cg);
     const int64_t c1_here = ceil_div(c_here, p->src_c0);
-    const int64_t blocks_here = min_i64(n1, m1 - g * n1);
+    const int64_t next_blocks = min_i64(blocks, min_i64(n1, m1 - g * n1) - block0 - blocks);
 
     for (int64_t c1 = 0; c1 < c1_here; c1 += b->c1_run) {
         const int64_t run = min_i64(b->c1_run, c1_here - c1);
@@ -355,16 +385,6 @@ static void run_blocks(const struct drive *d, int64_t n, int64_t g, int64_t row0
             .alpha = (float)p->alpha,
             .beta = (float)p->beta,
         };
-        struct conv2d_next next = {.stride = w.stride};
-        if (d->w.type != WEIGHTS_F32) {
-            next.blocks = 0; /* they are read, and widened, before the tiles */
-        } else if (c1 + 2 * run <= c1_here) {
-            next.weights = w.weights + run * weights_c1;
-            next.blocks = blocks;
-        } else if (ends && block0 + blocks < blocks_here) {
-            next.weights = (const float *)d->w.all + (first_block + blocks) * b->c1 * weights_c1;
-            next.blocks = min_i64(blocks, blocks_here - block0 - blocks);
-        }
         for (int64_t r = 0; r < rows; r++) {
             const int64_t y_at =
                 (n * m1 + first_block) * y_plane + (row0 + r) * b->row_len * CONV_C0;
@@ -373,8 +393,12 @@ static void run_blocks(const struct drive *d, int64_t n, int64_t g, int64_t row0
             tile.residual = d->residual ? d->residual + y_at : NULL;
             const int64_t len =
                 b->flat ? min_i64(b->row_len, p->oh * p->ow - (row0 + r) * b->row_len) : b->row_len;
+            struct conv2d_next next = {0};
+            if (ends && next_blocks == 0)
+                next = next_rows(d, n, row0 + b->chunk_rows, r);
+            else if (r == 0 && (ends || c1 + 2 * run <= c1_here))
+                next = next_weights(d, &tile, first_block + blocks, ends ? next_blocks : blocks);
             conv2d_run_row(d->meter, d->isa, tile, next, p->src_c0 / d->vnni, blocks, len);
-            next.blocks = 0;
         }
     }
 }

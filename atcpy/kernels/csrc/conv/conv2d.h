@@ -72,7 +72,7 @@ struct conv2d_tile {
     int64_t dst_stride; /* floats from one output block to the next */
     int64_t channels;   /* of the results in all the blocks; what is beyond is of no account */
     bool first, last;   /* the sum begins here; it ends here, so activate */
-    /* Weights to prefetch, as many as the tile reads of a block; NULL: none. */
+    /* What to prefetch, as much as the tile reads weights of a block; NULL: nothing. */
     const float *prefetched;
     enum activation activation;
     float alpha, beta;
@@ -106,6 +106,8 @@ struct conv2d_isa {
     widen_fn widen;
     int vnni; /* factor for weights in pairs */
     round_bf16_fn round_bf16;
+    /* Copies `count` floats, every second one from `from` on. */
+    void (*take_even)(const float *from, float *to, int64_t count);
 };
 
 /* The weights of some neighbouring output blocks over a run of input channels. */
@@ -196,13 +198,13 @@ static inline void conv2d_run_tile(struct atc_meter *meter, conv2d_micro micro,
     }
 }
 
-/* The weights that are read after those of a row of tiles. They come from memory in each run, and
- * tiles read them once for all of their results: without being prefetched, they are waited for.
+/* What is read after a row of tiles, and prefetched by the first of them: weights, which come from
+ * memory in each run of a network, or rows of the input. Otherwise tiles would wait for it.
  */
 struct conv2d_next {
-    const float *weights;
-    int64_t stride; /* floats from one output block to the next */
-    int64_t blocks; /* 0: none */
+    const float *first; /* for the first tile */
+    int64_t stride;     /* floats from there to what the next tile prefetches */
+    int64_t tiles;      /* that prefetch */
 };
 
 /* Cuts a row of `len` results into tiles of nearly equal width and runs them; c0 floats of input
@@ -218,7 +220,7 @@ static inline void conv2d_run_row(struct atc_meter *meter, const struct conv2d_i
     const int64_t tiles = ceil_div(len, micros->max_width);
     for (int64_t t = 0; t < tiles; t++) {
         const int64_t width = len / tiles + (t < len % tiles);
-        tile.prefetched = t < next.blocks ? next.weights + t * next.stride : NULL;
+        tile.prefetched = t < next.tiles ? next.first + t * next.stride : NULL;
         if (atc_spend(meter, CONV_C0 * (1 + tile.n_taps * tile.n_c1)))
             return;
         conv2d_run_tile(meter, table[(blocks - 1) * micros->max_width + width - 1], &tile, c0);
@@ -230,6 +232,9 @@ static inline void conv2d_run_row(struct atc_meter *meter, const struct conv2d_i
 }
 
 extern const struct conv2d_isa conv2d_isa_scalar, conv2d_isa_avx2, conv2d_isa_avx512f;
+
+void conv2d_take_even_avx2(const float *from, float *to, int64_t count);
+void conv2d_take_even_avx512f(const float *from, float *to, int64_t count);
 
 void conv2d_drive(const struct kernel_args *args, const struct conv2d_isa *isa);
 

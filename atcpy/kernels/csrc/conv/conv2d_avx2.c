@@ -98,6 +98,7 @@ const struct conv2d_isa conv2d_isa_avx2 = {
     .widen = widen_avx2,
     .vnni = 1,
     .round_bf16 = round_bf16_avx2,
+    .take_even = conv2d_take_even_avx2,
 };
 
 void conv2d_f32_avx2(const struct kernel_args *args)

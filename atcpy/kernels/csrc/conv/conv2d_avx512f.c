@@ -110,6 +110,7 @@ const struct conv2d_isa conv2d_isa_avx512f = {
     .widen = widen_avx512f,
     .vnni = 1,
     .round_bf16 = round_bf16_avx512f,
+    .take_even = conv2d_take_even_avx512f,
 };
 
 void conv2d_f32_avx512f(const struct kernel_args *args)

@@ -39,6 +39,12 @@ static void plain(const struct conv2d_tile *tile)
     conv2d_micro_scalar(tile, 1, 1, 1);
 }
 
+static void take_even(const float *from, float *to, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        to[i] = from[2 * i];
+}
+
 static const conv2d_micro blocked_table[] = {blocked}, plain_table[] = {plain};
 const struct conv2d_isa conv2d_isa_scalar = {
     .max_blocks = 1,
@@ -46,6 +52,7 @@ const struct conv2d_isa conv2d_isa_scalar = {
     .widen = widen_scalar,
     .vnni = 1,
     .round_bf16 = round_bf16_scalar,
+    .take_even = take_even,
 };
 
 void conv2d_f32_scalar(const struct kernel_args *args)
