@@ -96,10 +96,33 @@ struct blocking {
 };
 
 enum {
-    FLAT_ROW = 196, /* 14 tiles of 14 */
-    MIN_ITEMS = 32, /* enough to balance some threads */
+    TILES = 42,           /* results that are whole tiles of 14, and of 6 */
+    FLAT_ROW = 5 * TILES, /* at most */
+    MIN_ITEMS = 32,       /* enough to balance some threads */
+    FLAT_ITEMS = 16,      /* where the time of an item is mostly that of its weights */
+    FEW_ITEMS = 8,        /* where each chunk reads these from memory */
     MIN_CHUNK_ROWS = 4,
 };
+
+/* Chunks of the results of a picture, so that there are items for some threads. */
+static int64_t min_chunks(const struct conv2d_params *p, const struct blocking *b,
+                          const struct atc_cpu *cpu)
+{
+    const int64_t weights = b->oc_pairs * CONV_PAIR * CONV_C0 * p->cg * p->kh * p->kw * 4;
+    const int64_t flat_items = weights > cpu->l2_bytes / 2 ? FEW_ITEMS : FLAT_ITEMS;
+    return ceil_div(b->flat ? flat_items : MIN_ITEMS, p->n * p->group * b->oc_pairs);
+}
+
+/* The length of the rows of a plane of `len` results that is cut into so many chunks. */
+static int64_t flat_row(int64_t len, int64_t chunks)
+{
+    const int64_t row = ceil_div(len, chunks);
+    if (row >= FLAT_ROW)
+        return FLAT_ROW;
+    if (len < 2 * TILES) /* a tile of most widths, or more */
+        return ceil_div(len, min_i64(chunks, ceil_div(len, TILES)));
+    return min_i64(len, ceil_div(row, TILES) * TILES);
+}
 
 static struct blocking block(const struct conv2d_params *p, const struct atc_cpu *cpu)
 {
@@ -111,25 +134,25 @@ static struct blocking block(const struct conv2d_params *p, const struct atc_cpu
                         (p->ow - 1) * p->sw + (p->kw - 1) * p->dw < p->w;
     const bool rounded = p->weights == WEIGHTS_BF16_VNNI2;
     b.packed = rounded || (!b.flat && !(inside && p->sw == 1));
-    b.row_len = b.flat ? min_i64(p->oh * p->ow, FLAT_ROW) : p->ow;
+    b.oc_pairs = ceil_div(ceil_div(p->mg, CONV_C0), CONV_PAIR);
+    const int64_t chunks = min_chunks(p, &b, cpu);
+    b.row_len = b.flat ? flat_row(p->oh * p->ow, chunks) : p->ow;
     b.rows = b.flat ? ceil_div(p->oh * p->ow, b.row_len) : p->oh;
     b.phases = b.packed ? p->sw : 1;
     b.phase_len = b.flat     ? b.row_len
                   : b.packed ? ceil_div((p->ow - 1) * p->sw + (p->kw - 1) * p->dw + 1, p->sw)
                              : p->w;
     b.c1 = ceil_div(p->cg, p->src_c0);
-    b.oc_pairs = ceil_div(ceil_div(p->mg, CONV_C0), CONV_PAIR);
 
     const int64_t row_bytes = b.phases * b.phase_len * b.c1 * p->src_c0 * 4;
     const int64_t rows_in_l2 = cpu->l2_bytes / 2 / row_bytes;
     const int64_t halo = (p->kh - 1) * p->dh + 1 - p->sh;
     b.chunk_rows = (rows_in_l2 - halo) / p->sh;
-    const int64_t min_chunks = ceil_div(MIN_ITEMS, p->n * p->group * b.oc_pairs);
-    const int64_t rows_for_items = ceil_div(b.rows, min_chunks);
+    const int64_t rows_for_items = ceil_div(b.rows, chunks);
     if (b.chunk_rows > rows_for_items)
         b.chunk_rows = rows_for_items;
-    if (b.chunk_rows < MIN_CHUNK_ROWS)
-        b.chunk_rows = MIN_CHUNK_ROWS;
+    if (b.chunk_rows < (b.flat ? 1 : MIN_CHUNK_ROWS))
+        b.chunk_rows = b.flat ? 1 : MIN_CHUNK_ROWS;
     b.chunk_rows = min_i64(b.chunk_rows, b.rows);
     b.chunks = ceil_div(b.rows, b.chunk_rows);
     b.chunk_rows = ceil_div(b.rows, b.chunks);
