@@ -188,3 +188,22 @@ def test_a_window_entirely_in_the_padding_gives_the_bias(isa: str) -> None:
     bias = np.arange(16, dtype=np.float32)
     run("depthwise2d", params, (x, w, bias), y, isa)
     np.testing.assert_array_equal(y, bias)
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("channels", [3, 150])  # 150: the sums are stored between runs of input channels
+@pytest.mark.parametrize("results", [8, 17, 24, 40])
+def test_a_last_block_of_few_channels_on_rows_of_any_width(results: int, channels: int, isa: str) -> None:
+    rng = np.random.default_rng(results)
+    w = rng.standard_normal((results, channels, 3, 3), np.float32)
+    bias = rng.standard_normal(results, np.float32)
+    for width in (1, 2, 3, 14, 15, 28, 29):
+        x = rng.standard_normal((1, channels, 3, width + 2), np.float32)
+        for blocked in (True, False):
+            check(x, w, bias, {}, isa, blocked=blocked)
+        added = rng.standard_normal((1, results, 1, width), np.float32)
+        node = make_node("FusedConv", [x, w, bias, added], {"activation": "Relu"}, constants=(1, 2))
+        convolution = make_node("Conv", [x, w, bias], constants=(1, 2))
+        expected = np.maximum(onnxruntime_op(convolution, [x, w, bias])[0] + added, 0)
+        ours = run_op(node, [x, w, bias, added], blocked=True, isa=isa)[0]
+        np.testing.assert_allclose(ours, expected, rtol=0, atol=1e-5 * float(expected.max() + 1))

@@ -102,7 +102,11 @@ struct conv2d_micros {
 struct conv2d_isa {
     int max_blocks;
     struct conv2d_micros whole;
-    struct conv2d_micros half; /* for one block of 8 channels or fewer; max_width 0: none */
+    /* Micro-kernels by width for so many blocks, of which the last has 8 channels or fewer; 0:
+     * none.
+     */
+    int half_blocks;
+    struct conv2d_micros half;
     widen_fn widen;
     int vnni; /* factor for weights in pairs */
     round_bf16_fn round_bf16;
@@ -214,16 +218,18 @@ static inline void conv2d_run_row(struct atc_meter *meter, const struct conv2d_i
                                   struct conv2d_tile tile, struct conv2d_next next, int64_t c0,
                                   int blocks, int64_t len)
 {
-    const bool fits_half = isa->half.max_width > 0 && tile.channels <= CONV_C0 / 2;
+    const bool fits_half =
+        blocks == isa->half_blocks && tile.channels <= blocks * CONV_C0 - CONV_C0 / 2;
     const struct conv2d_micros *micros = fits_half ? &isa->half : &isa->whole;
-    const conv2d_micro *table = c0 == 1 ? micros->plain : micros->blocked;
+    const conv2d_micro *table = (c0 == 1 ? micros->plain : micros->blocked) +
+                                (fits_half ? 0 : (blocks - 1) * micros->max_width);
     const int64_t tiles = ceil_div(len, micros->max_width);
     for (int64_t t = 0; t < tiles; t++) {
         const int64_t width = len / tiles + (t < len % tiles);
         tile.prefetched = t < next.tiles ? next.first + t * next.stride : NULL;
         if (atc_spend(meter, CONV_C0 * (1 + tile.n_taps * tile.n_c1)))
             return;
-        conv2d_run_tile(meter, table[(blocks - 1) * micros->max_width + width - 1], &tile, c0);
+        conv2d_run_tile(meter, table[width - 1], &tile, c0);
         tile.in += width * c0;
         tile.dst += width * tile.dst_step;
         if (tile.residual != NULL)

@@ -94,6 +94,7 @@ static const conv2d_micro half_plain[] = {COUNT_TO_12(NAME, 1, 1)};
 const struct conv2d_isa conv2d_isa_avx2 = {
     .max_blocks = MAX_BLOCKS,
     .whole = {MAX_WIDTH, blocked, plain},
+    .half_blocks = 1,
     .half = {MAX_WIDTH_OF_HALF, half_blocked, half_plain},
     .widen = widen_avx2,
     .vnni = 1,

@@ -1,4 +1,6 @@
-/* conv2d on AVX-512: up to 14 results of two output blocks in 28 accumulators, inputs broadcast. */
+/* conv2d on AVX-512: up to 14 results of two output blocks in 28 accumulators, inputs broadcast.
+ * Where the second block has 8 channels or fewer, a vector holds those of two results: 21 do.
+ */
 #include "simd/activation_vector.h"
 #include "conv/conv2d.h"
 #include "simd/count_up.h"
@@ -90,6 +92,110 @@ static inline __attribute__((always_inline)) void micro(const struct conv2d_tile
                                     CONV_C0, t->alpha, t->beta);
 }
 
+/* The first 8 channels of two results, or of one. */
+static inline __m512 load_pair(const float *first, const float *second)
+{
+    const __m512 low = _mm512_castps256_ps512(_mm256_loadu_ps(first));
+    return second == NULL ? low : _mm512_insertf32x8(low, _mm256_loadu_ps(second), 1);
+}
+
+static inline __m512 load_twice(const float *at)
+{
+    return _mm512_broadcast_f32x8(_mm256_loadu_ps(at));
+}
+
+/* A block, and 8 channels or fewer of the next one, whose accumulators are those of pairs of
+ * results.
+ */
+static inline __attribute__((always_inline)) void micro_half(const struct conv2d_tile *t, int width,
+                                                             int64_t c0)
+{
+    enum { MAX_PAIRS = MAX_WIDTH / 2 };
+    const int pairs = (width + 1) / 2, odd = width % 2;
+    const int64_t step = t->dst_step;
+    float *dst = t->dst, *half_dst = t->dst + t->dst_stride;
+    __m512 acc[MAX_WIDTH], half[MAX_PAIRS];
+#define SECOND(from, j) (odd && (j) == pairs - 1 ? NULL : (from) + (2 * (j) + 1) * step)
+#pragma GCC unroll 14
+    for (int i = 0; i < width; i++)
+        acc[i] = _mm512_loadu_ps(t->first ? t->bias : dst + i * step);
+#pragma GCC unroll 7
+    for (int j = 0; j < pairs; j++)
+        half[j] = t->first ? load_twice(t->bias + CONV_C0)
+                           : load_pair(half_dst + 2 * j * step, SECOND(half_dst, j));
+    if (t->first && t->residual != NULL) {
+        const float *half_residual = t->residual + t->dst_stride;
+#pragma GCC unroll 14
+        for (int i = 0; i < width; i++)
+            acc[i] = _mm512_add_ps(acc[i], _mm512_loadu_ps(t->residual + i * step));
+#pragma GCC unroll 7
+        for (int j = 0; j < pairs; j++)
+            half[j] = _mm512_add_ps(
+                half[j], load_pair(half_residual + 2 * j * step, SECOND(half_residual, j)));
+    }
+
+    const float *prefetched = t->prefetched;
+    for (int64_t c1 = 0; c1 < t->n_c1; c1++) {
+        const float *plane = t->in + c1 * t->c1_stride;
+        const float *weights = t->weights + c1 * t->weight_c1;
+        const int64_t channels = c0 == 1 ? 1 : c1 == t->n_c1 - 1 ? t->c_last : c0;
+        for (int64_t tap = 0; tap < t->n_taps; tap++) {
+            const float *in = plane + t->taps[tap].in;
+            const float *wc = weights + (c0 == 1 ? tap * CONV_C0 : t->taps[tap].weights);
+            prefetched = prefetch(prefetched, c0);
+            for (int64_t c = 0; c < channels; c++, in++, wc += CONV_C0) {
+                const __m512 w = _mm512_loadu_ps(wc), w_half = load_twice(wc + t->weight_stride);
+#pragma GCC unroll 7
+                for (int j = 0; j < pairs; j++) {
+                    const __m512 x = _mm512_set1_ps(in[2 * j * c0]);
+                    acc[2 * j] = _mm512_fmadd_ps(x, w, acc[2 * j]);
+                    if (odd && j == pairs - 1) {
+                        half[j] = _mm512_fmadd_ps(x, w_half, half[j]);
+                        continue;
+                    }
+                    const __m512 next = _mm512_set1_ps(in[(2 * j + 1) * c0]);
+                    acc[2 * j + 1] = _mm512_fmadd_ps(next, w, acc[2 * j + 1]);
+                    half[j] = _mm512_fmadd_ps(_mm512_mask_mov_ps(x, 0xff00, next), w_half, half[j]);
+                }
+            }
+        }
+    }
+
+    const enum activation activation = t->last ? t->activation : ACT_NONE;
+    const __m512 low = _mm512_set1_ps(activation == ACT_CLIP ? t->alpha : 0.0f);
+    const __m512 high = _mm512_set1_ps(t->beta);
+    if (activation == ACT_RELU || activation == ACT_CLIP) {
+#pragma GCC unroll 14
+        for (int i = 0; i < width; i++)
+            acc[i] = _mm512_max_ps(low, acc[i]);
+#pragma GCC unroll 7
+        for (int j = 0; j < pairs; j++)
+            half[j] = _mm512_max_ps(low, half[j]);
+    }
+    if (activation == ACT_CLIP) {
+#pragma GCC unroll 14
+        for (int i = 0; i < width; i++)
+            acc[i] = _mm512_min_ps(high, acc[i]);
+#pragma GCC unroll 7
+        for (int j = 0; j < pairs; j++)
+            half[j] = _mm512_min_ps(high, half[j]);
+    }
+#pragma GCC unroll 14
+    for (int i = 0; i < width; i++)
+        _mm512_storeu_ps(dst + i * step, acc[i]);
+#pragma GCC unroll 7
+    for (int j = 0; j < pairs; j++) {
+        _mm256_storeu_ps(half_dst + 2 * j * step, _mm512_castps512_ps256(half[j]));
+        if (!(odd && j == pairs - 1))
+            _mm256_storeu_ps(half_dst + (2 * j + 1) * step, _mm512_extractf32x8_ps(half[j], 1));
+    }
+#undef SECOND
+    if (!vf_activates_in_registers(activation))
+        for (int b = 0; b < 2; b++)
+            activate_stored_avx512f(activation, dst + b * t->dst_stride, width, step, CONV_C0,
+                                    t->alpha, t->beta);
+}
+
 #define DEFINE(blocks, c0, width)                                                                  \
     static void micro_##blocks##_##c0##_##width(const struct conv2d_tile *tile)                    \
     {                                                                                              \
@@ -102,11 +208,25 @@ COUNT_TO_14(DEFINE, 2, 16)
 COUNT_TO_14(DEFINE, 1, 1)
 COUNT_TO_14(DEFINE, 2, 1)
 
+#define DEFINE_HALF(c0, width)                                                                     \
+    static void micro_half_##c0##_##width(const struct conv2d_tile *tile)                          \
+    {                                                                                              \
+        micro_half(tile, width, c0);                                                               \
+    }
+#define NAME_HALF(c0, width) micro_half_##c0##_##width,
+
+COUNT_TO_14(DEFINE_HALF, 16)
+COUNT_TO_14(DEFINE_HALF, 1)
+
+static const conv2d_micro half_blocked[] = {COUNT_TO_14(NAME_HALF, 16)};
+static const conv2d_micro half_plain[] = {COUNT_TO_14(NAME_HALF, 1)};
 static const conv2d_micro blocked[] = {COUNT_TO_14(NAME, 1, 16) COUNT_TO_14(NAME, 2, 16)};
 static const conv2d_micro plain[] = {COUNT_TO_14(NAME, 1, 1) COUNT_TO_14(NAME, 2, 1)};
 const struct conv2d_isa conv2d_isa_avx512f = {
     .max_blocks = MAX_BLOCKS,
     .whole = {MAX_WIDTH, blocked, plain},
+    .half_blocks = 2,
+    .half = {MAX_WIDTH, half_blocked, half_plain},
     .widen = widen_avx512f,
     .vnni = 1,
     .round_bf16 = round_bf16_avx512f,
