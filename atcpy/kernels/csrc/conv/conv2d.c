@@ -259,7 +259,8 @@ static void pack_phase(const struct drive *d, const float *row, int64_t w, int64
             for (int64_t q = piece.begin; q < piece.end; q++)
                 memcpy(out + q * CONV_C0, row + (at + q * p->sw) * CONV_C0, CONV_C0 * sizeof *out);
         else if (p->sw == 2)
-            d->isa->take_even(row + at + 2 * piece.begin, out + piece.begin, piece.end - piece.begin);
+            d->isa->take_even(row + at + 2 * piece.begin, out + piece.begin,
+                              piece.end - piece.begin);
         else
             for (int64_t q = piece.begin; q < piece.end; q++)
                 out[q] = row[at + q * p->sw];
@@ -408,6 +409,9 @@ static void run_blocks(const struct drive *d, int64_t n, int64_t g, int64_t row0
             .alpha = (float)p->alpha,
             .beta = (float)p->beta,
         };
+        struct conv2d_next next = {0};
+        if (ends || c1 + 2 * run <= c1_here)
+            next = next_weights(d, &tile, first_block + blocks, ends ? next_blocks : blocks);
         for (int64_t r = 0; r < rows; r++) {
             const int64_t y_at =
                 (n * m1 + first_block) * y_plane + (row0 + r) * b->row_len * CONV_C0;
@@ -416,12 +420,9 @@ static void run_blocks(const struct drive *d, int64_t n, int64_t g, int64_t row0
             tile.residual = d->residual ? d->residual + y_at : NULL;
             const int64_t len =
                 b->flat ? min_i64(b->row_len, p->oh * p->ow - (row0 + r) * b->row_len) : b->row_len;
-            struct conv2d_next next = {0};
             if (ends && next_blocks == 0)
                 next = next_rows(d, n, row0 + b->chunk_rows, r);
-            else if (r == 0 && (ends || c1 + 2 * run <= c1_here))
-                next = next_weights(d, &tile, first_block + blocks, ends ? next_blocks : blocks);
-            conv2d_run_row(d->meter, d->isa, tile, next, p->src_c0 / d->vnni, blocks, len);
+            conv2d_run_row(d->meter, d->isa, tile, &next, p->src_c0 / d->vnni, blocks, len);
         }
     }
 }

@@ -202,20 +202,31 @@ static inline void conv2d_run_tile(struct atc_meter *meter, conv2d_micro micro,
     }
 }
 
-/* What is read after a row of tiles, and prefetched by the first of them: weights, which come from
+/* What is read after some tiles, and prefetched by the first of them: weights, which come from
  * memory in each run of a network, or rows of the input. Otherwise tiles would wait for it.
  */
 struct conv2d_next {
     const float *first; /* for the first tile */
     int64_t stride;     /* floats from there to what the next tile prefetches */
-    int64_t tiles;      /* that prefetch */
+    int64_t tiles;      /* that prefetch; a row takes off its own */
 };
 
+static inline const float *conv2d_take_next(struct conv2d_next *next)
+{
+    if (next == NULL || next->tiles <= 0)
+        return NULL;
+    const float *first = next->first;
+    next->tiles--;
+    if (next->tiles > 0)
+        next->first += next->stride;
+    return first;
+}
+
 /* Cuts a row of `len` results into tiles of nearly equal width and runs them; c0 floats of input
- * lie between neighbours.
+ * lie between neighbours. Nothing is prefetched where `next` is NULL.
  */
 static inline void conv2d_run_row(struct atc_meter *meter, const struct conv2d_isa *isa,
-                                  struct conv2d_tile tile, struct conv2d_next next, int64_t c0,
+                                  struct conv2d_tile tile, struct conv2d_next *next, int64_t c0,
                                   int blocks, int64_t len)
 {
     const bool fits_half =
@@ -226,7 +237,7 @@ static inline void conv2d_run_row(struct atc_meter *meter, const struct conv2d_i
     const int64_t tiles = ceil_div(len, micros->max_width);
     for (int64_t t = 0; t < tiles; t++) {
         const int64_t width = len / tiles + (t < len % tiles);
-        tile.prefetched = t < next.tiles ? next.first + t * next.stride : NULL;
+        tile.prefetched = conv2d_take_next(next);
         if (atc_spend(meter, CONV_C0 * (1 + tile.n_taps * tile.n_c1)))
             return;
         conv2d_run_tile(meter, table[width - 1], &tile, c0);

@@ -261,7 +261,7 @@ static void multiply(const struct drive *d, const struct run *run, int64_t tiles
                 .first = run->c1 == 0,
                 .last = ends,
             };
-            conv2d_run_row(d->meter, d->isa->gemm, tile, (struct conv2d_next){0}, CONV_C0,
+            conv2d_run_row(d->meter, d->isa->gemm, tile, NULL, CONV_C0,
                            (int)min_i64(max_blocks, run->blocks - block), tiles);
         }
 }
