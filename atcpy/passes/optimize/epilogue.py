@@ -16,6 +16,7 @@ from atcpy.ir import DType, Engine, Match, Node, Reject, Rewriter, Value
 from atcpy.ir.pattern import Op, const, op, var
 from atcpy.ir.symbolic import is_symbolic, same_shape
 from atcpy.ops import all_opdefs, find_opdef
+from atcpy.ops.core.half import MULTIPLIES_BF16
 from atcpy.passes.fusion import Fusion, only_read_by
 from atcpy.passes.phase import Phase
 
@@ -64,7 +65,7 @@ def _fuse(
     assert opdef is not None
     own = dict(node.attrs)
     if node.op_type == "Gemm":
-        own = {name: own[name] for name in ("transA", "transB") if own.get(name)}
+        own = {name: own[name] for name in ("transA", "transB", MULTIPLIES_BF16) if own.get(name)}
         if _scale(node) != 1.0:
             own["scale"] = _scale(node)
     value = rw.op(opdef.fused, m["x"], m["w"], bias, residual, m.get("scale"), **(own | dict(attrs or {})))

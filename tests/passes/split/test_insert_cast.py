@@ -214,3 +214,12 @@ def test_a_result_that_the_user_rounds_to_bfloat16_is_rounded(tmp_path: Path) ->
     (tmp_path / "types.cfg").write_text("OpType::Softmax:InputDtype:float32,OutputDtype:bfloat16")
     package = compiled(model(CONV_AND_PRODUCT), customize_dtypes=str(tmp_path / "types.cfg"))
     assert {"Cast", "GraphKernel"} & {node.op_type for node in package.graph.nodes}
+
+
+@pytest.mark.parametrize("product", ["MatMul(x, w)", "Gemm(x, w)", "Gemm(x, w, b)", "Gemm<transB = 1>(x, w)"])
+def test_a_product_of_bfloat16_stays_one_when_it_is_fused(product: str) -> None:
+    text = f"net (float[6,6] x) => (float[6,6] y) <float[6,6] w, float[6] b> {{ s = {product}  y = Relu(s) }}"
+    package = compiled(model(text), precision_mode_v2="mixed_bfloat16")
+    assert {node.op_type for node in package.graph.nodes} >= {"FusedMatMul"}
+    kinds = {weight.desc.format.kind.name for weight in package.weights if weight.desc.shape == (6, 6)}
+    assert kinds == {"FRACTAL_NZ_VNNI2"}
