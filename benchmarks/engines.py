@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
@@ -23,6 +24,7 @@ class Engine:
     modules: tuple[str, ...]
     prepare: Callable[[Path, Path], Path]
     open: Callable[[Path, int], Run]
+    precision: str = "float32"
 
     @property
     def is_installed(self) -> bool:
@@ -36,11 +38,11 @@ class Engine:
         return version.partition("-")[0]  # OpenVINO adds the build
 
 
-def _convert(model: Path, folder: Path) -> Path:
+def _convert(model: Path, folder: Path, precision: str = "origin") -> Path:
     import atcpy
 
     om = folder / f"{model.stem}.om"
-    atcpy.convert(str(model), str(om), soc="Ascend910")
+    atcpy.convert(str(model), str(om), soc="Ascend910", precision_mode_v2=precision)
     return om
 
 
@@ -76,10 +78,10 @@ def _open_onnxruntime(model: Path, threads: int) -> Run:
     return run
 
 
-def _open_openvino(model: Path, threads: int) -> Run:
+def _open_openvino(model: Path, threads: int, precision: str = "f32") -> Run:
     from atcpy.bench.sides import open_openvino
 
-    request = open_openvino(model, threads).create_infer_request()
+    request = open_openvino(model, threads, precision).create_infer_request()
 
     def run(feeds: Feeds) -> list[Array]:
         return list(request.infer(feeds, share_inputs=True, share_outputs=False).values())
@@ -91,4 +93,11 @@ ENGINES: Final = {
     "atcpy": Engine(("atcpy",), _convert, _open_atcpy),
     "onnxruntime": Engine(("onnxruntime",), lambda model, folder: model, _open_onnxruntime),
     "openvino": Engine(("openvino", "atcpy.bench.sides"), lambda model, folder: model, _open_openvino),
+    "atcpy-bf16": Engine(("atcpy",), partial(_convert, precision="mixed_bfloat16"), _open_atcpy, "bfloat16"),
+    "openvino-bf16": Engine(
+        ("openvino", "atcpy.bench.sides"),
+        lambda model, folder: model,
+        partial(_open_openvino, precision="bf16"),
+        "bfloat16",
+    ),
 }

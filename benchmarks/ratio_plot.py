@@ -20,7 +20,7 @@ import typer
 from atcpy.report.page.markup import Html, element
 from atcpy.report.units import count_of
 
-NAMES: Final = {"onnxruntime": "ONNX Runtime", "openvino": "OpenVINO"}
+NAMES: Final = {"onnxruntime": "ONNX Runtime", "openvino": "OpenVINO", "openvino-bf16": "OpenVINO in bfloat16"}
 # Colours of the background, text, grid, and of each peer in order.
 LIGHT: Final = ("#ffffff", "#1f2933", "#d5dbe1", "#1d4ed8", "#b45309", "#6d28d9")
 DARK: Final = ("#0d1117", "#e6edf3", "#3a424c", "#60a5fa", "#fbbf24", "#c4b5fd")

@@ -24,6 +24,7 @@ from engines import ENGINES
 from feeds import feeds_for, load_arrays, relative_error
 
 EXIT_VERIFY_FAILED: Final = 5
+TOLERANCES: Final = {"float32": 1e-4, "bfloat16": 0.05}  # relative to an output's scale
 AWAKE_SHARE: Final = 0.01  # more CPU time than this while stopped is reported
 BUSY_SHARE: Final = 0.9  # less of each thread's core than this while measured, too
 MAX_ATTEMPTS: Final = 5  # rounds that are measured for each that is asked for
@@ -137,7 +138,7 @@ def render(comparison: Comparison) -> Iterator[str]:
         elif timing.cpu_share < BUSY_SHARE * comparison.threads:
             remark = f"   only {timing.cpu_share:.0%} CPU: something else ran"
         yield (
-            f"{comparison.model:<18}{comparison.threads:>3}  {timing.engine:<12}{timing.min_ms:>10.3f}"
+            f"{comparison.model:<18}{comparison.threads:>3}  {timing.engine:<14}{timing.min_ms:>10.3f}"
             f"{timing.median_ms:>10.3f}{timing.first_result_ms:>10.1f}{timing.prepare_ms:>10.1f}{remark}"
         )
     for peer in comparison.peers:
@@ -154,18 +155,21 @@ def main(
     seconds: Annotated[float, typer.Option(help="duration of a measurement")] = 0.5,
     ours: Annotated[str, typer.Option(help=f"engine to judge: {', '.join(ENGINES)}")] = "atcpy",
     base: Annotated[
-        str | None, typer.Option(help="engines to judge it by, by commas; all others that are installed")
+        str | None, typer.Option(help="engines to judge it by, by commas; all others of its precision")
     ] = None,
-    tolerance: Annotated[float, typer.Option(help="largest error, relative to an output's scale")] = 1e-4,
+    tolerance: Annotated[
+        float | None, typer.Option(help="largest error, relative to an output's scale; 1e-4, of bfloat16 0.05")
+    ] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="write the figures to this file")] = None,
 ) -> None:
     """Times engines side by side on each model; exit status 5 if their results differ."""
-    peers = _installed_peers(ours) if base is None else base.split(",")
-    for name in (ours, *peers):
+    for name in (ours, *([] if base is None else base.split(","))):
         if name not in ENGINES:
             raise typer.BadParameter(f"unknown engine {name}; there are {', '.join(ENGINES)}")
+    peers = _installed_peers(ours) if base is None else base.split(",")
+    bound = TOLERANCES[ENGINES[ours].precision] if tolerance is None else tolerance
     counts = _parse_threads(threads)
-    print(f"{'model':<18}{'thr':>3}  {'engine':<12}{'min ms':>10}{'median':>10}{'first ms':>10}{'convert':>10}")
+    print(f"{'model':<18}{'thr':>3}  {'engine':<14}{'min ms':>10}{'median':>10}{'first ms':>10}{'convert':>10}")
     comparisons: list[Comparison] = []
     for model in models:
         for count in counts:
@@ -182,13 +186,18 @@ def main(
     if json_file:
         json_file.parent.mkdir(parents=True, exist_ok=True)
         json_file.write_text(json.dumps(_record((ours, *peers), comparisons), indent=1) + "\n", encoding="utf-8")
-    if any(peer.relative_error > tolerance for comparison in comparisons for peer in comparison.peers):
-        print(f"results differ by more than {tolerance:g}")
+    if any(peer.relative_error > bound for comparison in comparisons for peer in comparison.peers):
+        print(f"results differ by more than {bound:g}")
         raise SystemExit(EXIT_VERIFY_FAILED)
 
 
 def _installed_peers(ours: str) -> list[str]:
-    return [name for name, engine in ENGINES.items() if name != ours and engine.is_installed]
+    precision = ENGINES[ours].precision
+    return [
+        name
+        for name, engine in ENGINES.items()
+        if name != ours and engine.precision == precision and engine.is_installed
+    ]
 
 
 def _record(names: Sequence[str], comparisons: Sequence[Comparison]) -> dict[str, Any]:

@@ -76,9 +76,9 @@ def onnxruntime_side(onnxruntime: Any, model: Path, threads: int, feeds: Feeds, 
     return Side("ort", onnxruntime.__version__, seconds, own, _guarded(run, "ONNX Runtime", model))
 
 
-def open_openvino(model: Path, threads: int) -> Any:
-    """Compile a model in OpenVINO for one request at a time in all threads, in float32 where the CPU would take
-    bfloat16.
+def open_openvino(model: Path, threads: int, precision: str = "f32") -> Any:
+    """Compile a model in OpenVINO for one request at a time in all threads, in float32 unless another type is named:
+    by itself, it takes bfloat16 where the CPU has it.
     """
     import openvino
 
@@ -86,7 +86,7 @@ def open_openvino(model: Path, threads: int) -> Any:
         "INFERENCE_NUM_THREADS": threads,
         "NUM_STREAMS": 1,
         "PERFORMANCE_HINT": "LATENCY",
-        "INFERENCE_PRECISION_HINT": "f32",
+        "INFERENCE_PRECISION_HINT": precision,
     }
     core = openvino.Core()
     return core.compile_model(core.read_model(str(model)), "CPU", settings)

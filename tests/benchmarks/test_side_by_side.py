@@ -229,3 +229,9 @@ def test_different_results_end_with_their_own_status(monkeypatch: pytest.MonkeyP
     with pytest.raises(SystemExit) as status:
         side_by_side.main([DIGITS])
     assert status.value.code == side_by_side.EXIT_VERIFY_FAILED
+
+
+def test_peers_are_of_the_same_precision(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Engine, "is_installed", property(lambda self: True))
+    assert side_by_side._installed_peers("atcpy") == ["onnxruntime", "openvino"]
+    assert side_by_side._installed_peers("atcpy-bf16") == ["openvino-bf16"]
