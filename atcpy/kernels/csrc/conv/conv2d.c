@@ -331,12 +331,12 @@ static void fill_taps(struct drive *d)
 }
 
 /* The weights that are read after those of a tile: of the next run of input channels, or of the
- * next `blocks` blocks. Those of 16 bits are read before the tiles, to be widened.
+ * next `blocks` blocks. Those that are widened are read before the tiles.
  */
 static struct conv2d_next next_weights(const struct drive *d, const struct conv2d_tile *tile,
                                        int64_t next_block, int64_t blocks)
 {
-    if (d->w.type != WEIGHTS_F32)
+    if (d->w.type != WEIGHTS_F32 && d->vnni == 1)
         return (struct conv2d_next){0};
     return (struct conv2d_next){.first = tile->last ? (const float *)d->w.all +
                                                           next_block * tile->weight_stride

@@ -6,6 +6,17 @@
 
 enum { MAX_BLOCKS = 2, MAX_WIDTH = 14, PAIRS = CONV_C0 / 2 };
 
+/* Prefetches the weights of one tap, and returns where those of the next one lie. */
+static inline __attribute__((always_inline)) const float *prefetch(const float *weights)
+{
+    if (weights == NULL)
+        return NULL;
+#pragma GCC unroll 8
+    for (int64_t c = 0; c < PAIRS; c++)
+        __builtin_prefetch(weights + c * CONV_C0, 0, 2);
+    return weights + PAIRS * CONV_C0;
+}
+
 /* One function a (blocks, width): the loops over them unroll into registers. */
 static inline __attribute__((always_inline)) void micro(const struct conv2d_tile *t, int blocks,
                                                         int width)
@@ -26,6 +37,7 @@ static inline __attribute__((always_inline)) void micro(const struct conv2d_tile
                     acc[b][i], _mm512_loadu_ps(t->residual + b * t->dst_stride + i * t->dst_step));
 
     const int64_t w_stride = t->weight_stride;
+    const float *prefetched = t->prefetched;
     for (int64_t c1 = 0; c1 < t->n_c1; c1++) {
         const float *plane = t->in + c1 * t->c1_stride;
         const float *weights = t->weights + c1 * t->weight_c1;
@@ -33,6 +45,7 @@ static inline __attribute__((always_inline)) void micro(const struct conv2d_tile
         for (int64_t tap = 0; tap < t->n_taps; tap++) {
             const float *in = plane + t->taps[tap].in;
             const float *wc = weights + t->taps[tap].weights;
+            prefetched = prefetch(prefetched);
             for (int64_t c = 0; c < channels; c++, in++, wc += CONV_C0) {
                 __m512 wv[MAX_BLOCKS];
 #pragma GCC unroll 2
