@@ -365,8 +365,12 @@ void matmul_run_rows(const struct matmul_isa *isa, struct matmul_tile tile, int6
 {
     const int blocks = (int)ceil_div(tile.columns, MATMUL_PANEL);
     const int64_t tiles = ceil_div(rows, isa->max_rows);
+    const float *next_b = tile.next_b;
+    tile.next_step = ceil_div(MATMUL_PANEL * (int64_t)sizeof *next_b, tiles);
     for (int64_t t = 0; t < tiles; t++) {
         const int64_t height = rows / tiles + (t < rows % tiles);
+        if (next_b != NULL)
+            tile.next_b = next_b + tile.k * MATMUL_PANEL * t / tiles;
         isa->micro[(blocks - 1) * isa->max_rows + height - 1](&tile);
         tile.a += height * tile.a_row;
         tile.dst += height * tile.y_row;
@@ -435,6 +439,8 @@ static void run_panels(const struct drive *d, const struct matmul_item *it, int6
     const int64_t step = d->isa->max_blocks * MATMUL_PANEL;
     for (int64_t j = 0; j < it->columns; j += step) {
         const int64_t columns = min_i64(step, it->columns - j);
+        /* Those that were packed are in L2. */
+        const bool has_next = !makes_panels(p) && it->column + j + 2 * step <= p->n;
         struct matmul_tile tile = tile_of(d, it, j, columns);
         tile.a_row = d->direct ? p->a_row : d->a_row;
         tile.b_panel = b_panel;
@@ -446,6 +452,10 @@ static void run_panels(const struct drive *d, const struct matmul_item *it, int6
             tile.k = ceil_div(min_i64(b->kc, p->k - at), d->vnni);
             tile.first = at == 0;
             tile.last = at + b->kc >= p->k;
+            if (i + 1 < run)
+                tile.next_b = tile.b + b->kc * MATMUL_PANEL;
+            else
+                tile.next_b = has_next ? panels + (j + step) / MATMUL_PANEL * b_panel : NULL;
             if (atc_spend(d->meter, it->rows * (tile.k + 1)))
                 return;
             matmul_run_rows(d->isa, tile, it->rows);

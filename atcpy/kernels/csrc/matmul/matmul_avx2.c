@@ -118,10 +118,16 @@ static inline __attribute__((always_inline)) void micro(const struct matmul_tile
         for (int h = 0; h < HALVES; h++)
             acc[i][h] = _mm256_setzero_ps();
 
+    /* The addresses may go a little beyond the operand, which is no matter to a prefetch. */
+    const uintptr_t next_step = t->next_b != NULL ? (uintptr_t)t->next_step : 0;
+    uintptr_t next = (uintptr_t)(t->next_b != NULL ? t->next_b : t->b);
+
     /* A base for three rows, so that bases and stride stay in registers. */
     const int64_t a_row = t->a_row;
     const float *a[] = {t->a, t->a + 3 * a_row}, *p = t->b;
     for (int64_t k = 0; k < t->k; k++, a[0]++, a[1]++, p += MATMUL_PANEL) {
+        _mm_prefetch((const char *)next, _MM_HINT_T1);
+        next += next_step;
         __m256 b[HALVES];
 #pragma GCC unroll 2
         for (int h = 0; h < halves; h++)

@@ -74,6 +74,10 @@ static inline __attribute__((always_inline)) void micro(const struct matmul_tile
         for (int b = 0; b < blocks; b++)
             _mm_prefetch((const char *)(soon + i * t->y_row + b * LANES), _MM_HINT_T0);
 
+    /* The addresses may go a little beyond the operand, which is no matter to a prefetch. */
+    const uintptr_t next_step = t->next_b != NULL ? (uintptr_t)t->next_step : 0;
+    uintptr_t next = (uintptr_t)(t->next_b != NULL ? t->next_b : t->b);
+
     /* A base for three rows, so that bases and stride stay in registers. */
     const float *a[(MAX_ROWS + 2) / 3], *p = t->b;
     const int64_t b_panel = t->b_panel, a_row = t->a_row;
@@ -83,8 +87,11 @@ static inline __attribute__((always_inline)) void micro(const struct matmul_tile
     for (int64_t k = 0; k < t->k; k++, p += LANES) {
         __m512 pv[MAX_BLOCKS];
 #pragma GCC unroll 2
-        for (int b = 0; b < blocks; b++)
+        for (int b = 0; b < blocks; b++) {
             pv[b] = _mm512_loadu_ps(p + b * b_panel);
+            _mm_prefetch((const char *)next + b * b_panel * 4, _MM_HINT_T1);
+        }
+        next += next_step;
 #pragma GCC unroll 14
         for (int i = 0; i < rows; i++) {
             const __m512 x = _mm512_set1_ps(a[i / 3][i % 3 * a_row]);
