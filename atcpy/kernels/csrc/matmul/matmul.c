@@ -126,8 +126,7 @@ enum {
     PAIR = 2,
     MIN_PAIRS = 4, /* of an item, which may have to pack its rows of a for itself */
     MIN_CHUNK_ROWS = 56,
-    ALIASING_ROW = 512, /* half a page */
-    MIN_ITEMS = 32,     /* enough to balance some threads */
+    MIN_ITEMS = 32, /* enough to balance some threads */
 };
 
 /* True if the one row is multiplied with columns of b where they lie: packing would read and write
@@ -191,12 +190,10 @@ static struct blocking block(const struct matmul_params *p, const struct atc_cpu
     return b;
 }
 
-/* Rows of a can be read where they lie if their steps of k do; but not if a tile's rows fall into
- * the same few sets of L1.
- */
+/* Rows of a can be read where they lie if their steps of k do, and nothing is rounded. */
 static bool reads_directly(const struct matmul_params *p)
 {
-    return !in_pairs(p) && p->a_col == 1 && (p->m == 1 || p->a_row % ALIASING_ROW != 0);
+    return !in_pairs(p) && p->a_col == 1;
 }
 
 static int64_t a_floats(const struct matmul_params *p, const struct blocking *b)
@@ -297,8 +294,6 @@ static void pack_a_block(const struct drive *d, const struct matmul_item *it, in
     for (int64_t r = 0; r < it->rows; r++, a += p->a_row, to += d->a_row) {
         if (in_pairs(p))
             d->isa->round_bf16(a, to, k);
-        else if (p->a_col == 1)
-            memcpy(to, a, (size_t)k * sizeof *to);
         else
             for (struct atc_piece piece = {0}; atc_next_piece(d->meter->args, &piece, k);)
                 for (int64_t i = piece.begin; i < piece.end; i++)
@@ -361,10 +356,15 @@ static void pack_b(const struct drive *d, const struct matmul_item *it, int64_t 
     }
 }
 
+/* Rows that lie whole pages apart fall into one set of L1, which has 8 or 12 ways. */
+enum { ALIASING_ROW = 1024, MAX_ALIASING_ROWS = 8 };
+
 void matmul_run_rows(const struct matmul_isa *isa, struct matmul_tile tile, int64_t rows)
 {
     const int blocks = (int)ceil_div(tile.columns, MATMUL_PANEL);
-    const int64_t tiles = ceil_div(rows, isa->max_rows);
+    const bool aliasing = tile.a_row % ALIASING_ROW == 0;
+    const int64_t tiles =
+        ceil_div(rows, aliasing ? min_i64(isa->max_rows, MAX_ALIASING_ROWS) : isa->max_rows);
     const float *next_b = tile.next_b;
     tile.next_step = ceil_div(MATMUL_PANEL * (int64_t)sizeof *next_b, tiles);
     for (int64_t t = 0; t < tiles; t++) {
