@@ -180,9 +180,6 @@ static struct blocking block(const struct matmul_params *p, const struct atc_cpu
     b.panels = ceil_div(p->n, MATMUL_PANEL);
     const int64_t pairs = ceil_div(b.panels, PAIR);
     int64_t group = ceil_div(pairs, ceil_div(MIN_ITEMS, b.batches * b.chunks));
-    if (makes_panels(p))
-        group = min_i64(group, cpu->l2_bytes / 4 /
-                                   (PAIR * MATMUL_PANEL * 4 * b.k_run * (b.kc > 0 ? b.kc : 1)));
     if (group < MIN_PAIRS)
         group = min_i64(MIN_PAIRS, pairs);
     b.group = min_i64(group * PAIR, b.panels);
@@ -226,7 +223,7 @@ static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
     if (is_empty(p))
         return cost;
     const struct blocking b = block(p, cpu);
-    const int64_t b_floats = makes_panels(p) ? b.group * b.k_run * b.kc * MATMUL_PANEL : 0;
+    const int64_t b_floats = makes_panels(p) ? PAIR * b.k_run * b.kc * MATMUL_PANEL : 0;
     cost.items = b.batches * b.chunks * b.groups;
     cost.scratch = atc_mul(atc_add(a_floats(p, &b), b_floats), 4);
     return cost;
@@ -337,20 +334,20 @@ static int64_t panel_at(const struct matmul_params *p, const struct matmul_item 
     return it->b + column / MATMUL_PANEL * packed_panel(p);
 }
 
-/* The panels of an item over `k` from `k0`. */
-static void pack_b(const struct drive *d, const struct matmul_item *it, int64_t k0, int64_t k)
+/* The panels of `columns` of an item from column j on, over `k` from `k0`. */
+static void pack_b(const struct drive *d, const struct matmul_item *it, int64_t j, int64_t columns,
+                   int64_t k0, int64_t k)
 {
     const struct matmul_params *p = d->p;
     float *to = d->packed_b;
-    for (int64_t j = 0; j < it->columns; j += MATMUL_PANEL) {
+    for (const int64_t end = j + columns; j < end; j += MATMUL_PANEL) {
         if (p->b_packed == 1) {
             const int64_t at = panel_at(p, it, it->column + j) + k0 * MATMUL_PANEL;
             d->isa->widen((enum weight_type)p->weights, (const uint16_t *)d->b_src + at, NULL, to,
                           whole_pairs(p, k) * MATMUL_PANEL);
         } else {
             const int64_t at = it->b + k0 * p->b_row + (it->column + j) * p->b_col;
-            pack_b_panel(d, (const float *)d->b_src + at, min_i64(MATMUL_PANEL, it->columns - j), k,
-                         to);
+            pack_b_panel(d, (const float *)d->b_src + at, min_i64(MATMUL_PANEL, end - j), k, to);
         }
         to += d->b.k_run * d->b.kc * MATMUL_PANEL;
     }
@@ -365,12 +362,13 @@ void matmul_run_rows(const struct matmul_isa *isa, struct matmul_tile tile, int6
     const bool aliasing = tile.a_row % ALIASING_ROW == 0;
     const int64_t tiles =
         ceil_div(rows, aliasing ? min_i64(isa->max_rows, MAX_ALIASING_ROWS) : isa->max_rows);
-    const float *next_b = tile.next_b;
-    tile.next_step = ceil_div(MATMUL_PANEL * (int64_t)sizeof *next_b, tiles);
+    const char *next_b = tile.next_b;
+    const int64_t next_bytes = tile.next_bytes * tile.k;
+    tile.next_bytes = ceil_div(tile.next_bytes, tiles);
     for (int64_t t = 0; t < tiles; t++) {
         const int64_t height = rows / tiles + (t < rows % tiles);
         if (next_b != NULL)
-            tile.next_b = next_b + tile.k * MATMUL_PANEL * t / tiles;
+            tile.next_b = next_b + next_bytes * t / tiles;
         isa->micro[(blocks - 1) * isa->max_rows + height - 1](&tile);
         tile.a += height * tile.a_row;
         tile.dst += height * tile.y_row;
@@ -424,23 +422,41 @@ static void run_dots(const struct drive *d, const struct matmul_item *it)
     }
 }
 
+/* Has a tile prefetch what is read of b from `column` and `k0` on: panels, or whole columns that
+ * are about to be packed.
+ */
+static void prefetch_columns(const struct drive *d, const struct matmul_item *it, int64_t column,
+                             int64_t k0, struct matmul_tile *tile)
+{
+    const struct matmul_params *p = d->p;
+    const int64_t item = p->weights == WEIGHTS_F32 ? 4 : 2;
+    const bool transposed = p->b_packed == 0 && p->b_row == 1 && d->b.k_blocks == 1;
+    tile->next_b = NULL;
+    if (column + d->isa->max_blocks * MATMUL_PANEL > p->n || (p->b_packed == 0 && !transposed))
+        return;
+    const int64_t at =
+        transposed ? it->b + column * p->b_col : panel_at(p, it, column) + k0 * MATMUL_PANEL;
+    tile->next_b = (const char *)d->b_src + at * item;
+    tile->next_panel = (transposed ? MATMUL_PANEL * p->b_col : packed_panel(p)) * item;
+    tile->next_bytes = MATMUL_PANEL * item * d->vnni;
+}
+
 /* All that an item sums up over `run` blocks of k from `k0`. */
 static void run_panels(const struct drive *d, const struct matmul_item *it, int64_t k0, int64_t run)
 {
     const struct matmul_params *p = d->p;
     const struct blocking *b = &d->b;
-    const float *panels = d->packed_b;
-    int64_t b_panel = b->k_run * b->kc * MATMUL_PANEL;
-    if (!d->packs_b) {
-        b_panel = packed_panel(p) / d->vnni;
-        panels =
-            (const float *)d->b_src + (panel_at(p, it, it->column) + k0 * MATMUL_PANEL) / d->vnni;
-    }
+    const int64_t b_panel =
+        d->packs_b ? b->k_run * b->kc * MATMUL_PANEL : packed_panel(p) / d->vnni;
     const int64_t step = d->isa->max_blocks * MATMUL_PANEL;
     for (int64_t j = 0; j < it->columns; j += step) {
         const int64_t columns = min_i64(step, it->columns - j);
-        /* Those that were packed are in L2. */
-        const bool has_next = !makes_panels(p) && it->column + j + 2 * step <= p->n;
+        const float *panels = d->packed_b;
+        if (d->packs_b)
+            pack_b(d, it, j, columns, k0, min_i64(run * b->kc, p->k - k0));
+        else
+            panels = (const float *)d->b_src +
+                     (panel_at(p, it, it->column + j) + k0 * MATMUL_PANEL) / d->vnni;
         struct matmul_tile tile = tile_of(d, it, j, columns);
         tile.a_row = d->direct ? p->a_row : d->a_row;
         tile.b_panel = b_panel;
@@ -448,14 +464,14 @@ static void run_panels(const struct drive *d, const struct matmul_item *it, int6
             const int64_t at = k0 + i * b->kc;
             tile.a = d->direct ? d->a + it->a + it->row * p->a_row + at
                                : d->packed_a + i * b->chunk_rows * d->a_row;
-            tile.b = panels + j / MATMUL_PANEL * b_panel + i * b->kc / d->vnni * MATMUL_PANEL;
+            tile.b = panels + i * b->kc / d->vnni * MATMUL_PANEL;
             tile.k = ceil_div(min_i64(b->kc, p->k - at), d->vnni);
             tile.first = at == 0;
             tile.last = at + b->kc >= p->k;
             if (i + 1 < run)
-                tile.next_b = tile.b + b->kc * MATMUL_PANEL;
+                prefetch_columns(d, it, it->column + j, at + b->kc, &tile);
             else
-                tile.next_b = has_next ? panels + (j + step) / MATMUL_PANEL * b_panel : NULL;
+                prefetch_columns(d, it, it->column + j + step, k0, &tile);
             if (atc_spend(d->meter, it->rows * (tile.k + 1)))
                 return;
             matmul_run_rows(d->isa, tile, it->rows);
@@ -474,8 +490,6 @@ static void run_groups(const struct drive *d, struct matmul_item it, int64_t col
             run_dots(d, &it);
             continue;
         }
-        if (d->packs_b)
-            pack_b(d, &it, k0, min_i64(run * d->b.kc, d->p->k - k0));
         run_panels(d, &it, k0, run);
     }
 }

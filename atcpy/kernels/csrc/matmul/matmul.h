@@ -58,11 +58,12 @@ struct matmul_tile {
     const float *b;  /* 16 floats a step of k */
     int64_t b_panel; /* floats from one panel to the next */
     int64_t k;
-    /* What is read of b after these panels, as many and as far apart: all tiles together prefetch
-     * it into L2. NULL: nothing.
+    /* What is read of b after these panels, for as many panels: all tiles together prefetch it into
+     * L2. NULL: nothing.
      */
-    const float *next_b;
-    int64_t next_step; /* bytes of each panel that a step of k prefetches */
+    const void *next_b;
+    int64_t next_panel;    /* bytes from one panel to the next */
+    int64_t next_bytes;    /* of a panel, for a step of k of this tile */
     int64_t columns;       /* of the result; the last panel may have less than 16 */
     const float *residual; /* NULL: none */
     const float *bias;     /* NULL: none */

@@ -119,8 +119,8 @@ static inline __attribute__((always_inline)) void micro(const struct matmul_tile
             acc[i][h] = _mm256_setzero_ps();
 
     /* The addresses may go a little beyond the operand, which is no matter to a prefetch. */
-    const uintptr_t next_step = t->next_b != NULL ? (uintptr_t)t->next_step : 0;
-    uintptr_t next = (uintptr_t)(t->next_b != NULL ? t->next_b : t->b);
+    const uintptr_t next_step = t->next_b != NULL ? (uintptr_t)t->next_bytes : 0;
+    uintptr_t next = (uintptr_t)(t->next_b != NULL ? t->next_b : (const void *)t->b);
 
     /* A base for three rows, so that bases and stride stay in registers. */
     const int64_t a_row = t->a_row;

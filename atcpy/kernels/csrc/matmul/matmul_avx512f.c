@@ -75,12 +75,12 @@ static inline __attribute__((always_inline)) void micro(const struct matmul_tile
             _mm_prefetch((const char *)(soon + i * t->y_row + b * LANES), _MM_HINT_T0);
 
     /* The addresses may go a little beyond the operand, which is no matter to a prefetch. */
-    const uintptr_t next_step = t->next_b != NULL ? (uintptr_t)t->next_step : 0;
-    uintptr_t next = (uintptr_t)(t->next_b != NULL ? t->next_b : t->b);
+    const uintptr_t next_step = t->next_b != NULL ? (uintptr_t)t->next_bytes : 0;
+    uintptr_t next = (uintptr_t)(t->next_b != NULL ? t->next_b : (const void *)t->b);
 
     /* A base for three rows, so that bases and stride stay in registers. */
     const float *a[(MAX_ROWS + 2) / 3], *p = t->b;
-    const int64_t b_panel = t->b_panel, a_row = t->a_row;
+    const int64_t b_panel = t->b_panel, a_row = t->a_row, next_panel = t->next_panel;
 #pragma GCC unroll 5
     for (int i = 0; i * 3 < rows; i++)
         a[i] = t->a + i * 3 * a_row;
@@ -89,7 +89,7 @@ static inline __attribute__((always_inline)) void micro(const struct matmul_tile
 #pragma GCC unroll 2
         for (int b = 0; b < blocks; b++) {
             pv[b] = _mm512_loadu_ps(p + b * b_panel);
-            _mm_prefetch((const char *)next + b * b_panel * 4, _MM_HINT_T1);
+            _mm_prefetch((const char *)next + b * next_panel, _MM_HINT_T1);
         }
         next += next_step;
 #pragma GCC unroll 14
