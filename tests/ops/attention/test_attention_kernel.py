@@ -276,6 +276,25 @@ def test_fully_masked_queries_give_zeros_and_nan_stays_in_its_row(isa: str) -> N
     assert np.isfinite(np.delete(y[0, 1], 5, axis=0)).all() and np.isfinite(y[0, 0]).all()
 
 
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("size", [43, 100, 300])
+def test_causal_queries_see_the_keys_up_to_their_own(isa: str, size: int) -> None:
+    """Queries in several strips and items, keys in several blocks; from one key on, all scores are NaN."""
+    rng = np.random.default_rng(5)
+    q, k, v = (rng.standard_normal((1, 2, size, width)).astype(F32) for width in (24, 24, 19))
+    node = make_node("Attention", [q, k, v], {"is_causal": 1})
+    wide = [np.float64(array) for array in (q, k, v)]
+    expected = reference_op(make_node("Attention", wide, {"is_causal": 1}), wide)[0]
+    np.testing.assert_allclose(run_op(node, [q, k, v], isa=isa)[0], expected, rtol=2e-5, atol=2e-5)
+
+    seen = size - 20
+    k[0, 0, seen, 3] = np.nan
+    y = run_op(node, [q, k, v], isa=isa)[0]
+    assert np.isnan(y[0, 0, seen:]).all()
+    np.testing.assert_allclose(y[0, 0, :seen], expected[0, 0, :seen], rtol=2e-5, atol=2e-5)
+    np.testing.assert_allclose(y[0, 1], expected[0, 1], rtol=2e-5, atol=2e-5)
+
+
 @pytest.mark.parametrize(
     ("attrs", "reason"),
     [

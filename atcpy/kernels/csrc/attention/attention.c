@@ -159,7 +159,7 @@ struct attention_scratch attention_scratch(const struct attention_params *p)
     const int64_t keys = min_i64(p->kv_len, ATTENTION_KEYS);
     return (struct attention_scratch){
         .q = in_panels(rows * p->head),
-        .scores = rows * ATTENTION_SCORE_ROW,
+        .scores = min_i64(rows, ATTENTION_STRIP) * ATTENTION_SCORE_ROW,
         .k = in_panels(keys) * p->head,
         .v = in_panels(p->v_head) * keys,
         .tokens = p->token_item > 0 ? p->kv_len : 0,

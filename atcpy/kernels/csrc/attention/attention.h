@@ -24,8 +24,8 @@
  *
  * heads / kv_heads heads of q share one of k and v. Where `causal`, query i sees keys 0 … past + i.
  * A query without any key gives zeros. The scores are never in memory as a whole: a block of
- * queries meets a block of keys after the other, and what is summed up so far is scaled when a
- * larger score comes.
+ * queries meets a block of keys after the other, a strip of them at a time, whose scores stay in L1
+ * or L2; what is summed up so far is scaled when a larger score comes.
  */
 #ifndef ATC_ATTENTION_H
 #define ATC_ATTENTION_H
@@ -36,6 +36,7 @@
 
 enum {
     ATTENTION_ROWS = 128, /* most queries of an item */
+    ATTENTION_STRIP = 42, /* most of them whose scores are in memory: whole tiles on all ISAs */
     ATTENTION_KEYS = 256, /* keys of a block */
     ATTENTION_HEAD = 1024,
     ATTENTION_SCORE_ROW = ATTENTION_KEYS + 16, /* no power of two: rows do not share sets of L1 */

@@ -91,27 +91,22 @@ static void pack_values(const struct attend *a, int64_t first, int64_t keys)
         pack_half_values(a, rows.at, keys);
         return;
     }
-    for (int64_t c = 0; c < width; c += MATMUL_PANEL) {
-        const int64_t columns = min_i64(MATMUL_PANEL, width - c);
-        const float *from = (const float *)rows.at + c;
-        float *to = a->values + c * keys;
-        for (int64_t j = 0; j < keys; j++, from += rows.row, to += MATMUL_PANEL)
-            copy_to_panel(from, columns, to);
-    }
+    const float *from = rows.at;
+    for (int64_t j = 0; j < keys; j++, from += rows.row)
+        for (int64_t c = 0; c < width; c += MATMUL_PANEL)
+            copy_to_panel(from + c, min_i64(MATMUL_PANEL, width - c),
+                          a->values + c * keys + j * MATMUL_PANEL);
 }
 
-/* All rows of `tile.a` by `n` columns of panels of b. */
-static void multiply(const struct attend *a, struct matmul_tile tile, int64_t n)
+/* `rows` rows of `tile.a` by `n` columns of panels of b. */
+static void multiply(const struct attend *a, struct matmul_tile tile, int64_t rows, int64_t n)
 {
     const int64_t step = a->isa->max_blocks * MATMUL_PANEL;
-    const float *b = tile.b;
-    float *dst = tile.dst;
-    tile.b_panel = tile.k * MATMUL_PANEL;
     for (int64_t j = 0; j < n; j += step) {
         tile.columns = min_i64(step, n - j);
-        tile.b = b + j * tile.k;
-        tile.dst = dst + j;
-        matmul_run_rows(a->isa, tile, a->it.rows);
+        matmul_run_rows(a->isa, tile, rows);
+        tile.b += step / MATMUL_PANEL * tile.b_panel;
+        tile.dst += step;
     }
 }
 
@@ -154,60 +149,97 @@ static inline void mask_row(const struct attend *a, int64_t row, int64_t first, 
             s[i] = a->kept[at + i] ? s[i] : -INFINITY;
 }
 
-/* A row of scores of the keys from `first` becomes exponentials; what was summed up before is
- * scaled to the largest score so far.
- */
-static void weigh_row(struct attend *a, int64_t row, int64_t first, int64_t keys)
+/* Keys from `first` on that a row sees of a block of them. */
+static inline int64_t seen_keys(const struct attend *a, int64_t row, int64_t first, int64_t keys)
 {
-    float *s = a->scores + row * ATTENTION_SCORE_ROW;
     const int64_t seen = attention_keys(a->p, &a->it, row) - first;
-    const int64_t n = seen < 0 ? 0 : min_i64(seen, keys);
-    memset(s + n, 0, (size_t)(keys - n) * sizeof *s);
-    if (n == 0 && first > 0)
-        return;
-    if (a->p->softcap > 0)
-        cap_row(s, n, (float)a->p->softcap);
-    mask_row(a, row, first, n, s);
-    const float before = first == 0 ? -INFINITY : a->largest[row],
-                here = largest_of_row(a->args, s, n);
-    const float largest = here > before || here != here ? here : before;
-    const float shift = largest == -INFINITY ? 0 : largest; /* no key so far: all stays 0 */
-    const double sum = exp_row(a->args, s, n, shift, s);
-    if (first == 0) {
-        a->total[row] = sum;
-    } else {
-        const float by = expf(before - shift);
-        a->total[row] = a->total[row] * (double)by + sum;
-        scale_row(a->y + row * a->it.y_row, a->p->v_head, by);
-    }
-    a->largest[row] = largest;
+    return seen < 0 ? 0 : min_i64(seen, keys);
 }
 
-static void attend_block(struct attend *a, int64_t first, int64_t keys)
+/* Caps and masks the scores of some rows, and finds the largest of each row so far. `shift` is what
+ * its exponentials are relative to, `by` what is left of those before.
+ */
+static void find_largest(struct attend *a, int64_t row, int64_t rows, int64_t first, int64_t keys,
+                         float *shift, float *by)
+{
+    for (int64_t r = 0; r < rows; r++) {
+        float *s = a->scores + r * ATTENTION_SCORE_ROW;
+        const int64_t n = seen_keys(a, row + r, first, keys);
+        if (a->p->softcap > 0)
+            cap_row(s, n, (float)a->p->softcap);
+        mask_row(a, row + r, first, n, s);
+        const float before = first == 0 ? -INFINITY : a->largest[row + r],
+                    here = largest_of_row(a->args, s, n);
+        const float largest = here > before ? here : before;
+        shift[r] = largest == -INFINITY ? 0 : largest; /* no key so far: all stays 0 */
+        by[r] = before - shift[r];
+        a->largest[row + r] = largest;
+    }
+    for (int64_t r = 0; r < rows; r += VF) {
+        const int64_t n = min_i64(VF, rows - r);
+        vf_store_n(by + r, vf_exp(vf_load_n(by + r, n, 0)), n);
+    }
+}
+
+/* Scores of some rows and of the keys from `first` become exponentials; what was summed up before
+ * is scaled to the largest score so far. Rows go through each part together: no row waits for what
+ * another one adds up over its lanes.
+ */
+static void weigh_rows(struct attend *a, int64_t row, int64_t rows, int64_t first, int64_t keys)
+{
+    float shift[ATTENTION_STRIP], by[ATTENTION_STRIP];
+    find_largest(a, row, rows, first, keys, shift, by);
+    for (int64_t r = 0; r < rows; r++) {
+        float *s = a->scores + r * ATTENTION_SCORE_ROW;
+        const int64_t n = seen_keys(a, row + r, first, keys);
+        const double sum = exp_row(a->args, s, n, shift[r], s);
+        for (int64_t i = n; i < keys; i++)
+            s[i] = 0;
+        a->total[row + r] = first == 0 ? sum : a->total[row + r] * (double)by[r] + sum;
+        if (first > 0 && by[r] != 1)
+            scale_row(a->y + (row + r) * a->it.y_row, a->p->v_head, by[r]);
+    }
+}
+
+/* Some rows meet those of a block of `keys` packed keys that they see. */
+static void attend_rows(struct attend *a, int64_t row, int64_t rows, int64_t first, int64_t keys)
 {
     const struct attention_params *p = a->p;
-    pack_keys(a, first, keys);
+    const int64_t seen = min_i64(keys, attention_keys(p, &a->it, row + rows - 1) - first);
+    if (seen <= 0)
+        return;
     const struct matmul_tile scores = {.args = a->args,
-                                       .a = a->scaled,
+                                       .a = a->scaled + row * p->head,
                                        .a_row = p->head,
                                        .b = a->keys,
+                                       .b_panel = p->head * MATMUL_PANEL,
                                        .k = p->head,
                                        .dst = a->scores,
                                        .y_row = ATTENTION_SCORE_ROW,
                                        .first = true};
-    multiply(a, scores, keys);
-    for (int64_t r = 0; r < a->it.rows; r++)
-        weigh_row(a, r, first, keys);
-    pack_values(a, first, keys);
+    multiply(a, scores, rows, seen);
+    weigh_rows(a, row, rows, first, seen);
     const struct matmul_tile sums = {.args = a->args,
                                      .a = a->scores,
                                      .a_row = ATTENTION_SCORE_ROW,
                                      .b = a->values,
-                                     .k = keys,
-                                     .dst = a->y,
+                                     .b_panel = keys * MATMUL_PANEL,
+                                     .k = seen,
+                                     .dst = a->y + row * a->it.y_row,
                                      .y_row = a->it.y_row,
                                      .first = first == 0};
-    multiply(a, sums, p->v_head);
+    multiply(a, sums, rows, p->v_head);
+}
+
+static void attend_block(struct attend *a, int64_t first, int64_t keys)
+{
+    pack_keys(a, first, keys);
+    pack_values(a, first, keys);
+    const int64_t strips = ceil_div(a->it.rows, ATTENTION_STRIP);
+    for (int64_t i = 0; i < strips; i++) {
+        const int64_t row = a->it.rows * i / strips;
+        attend_rows(a, row, a->it.rows * (i + 1) / strips - row, first, keys);
+    }
 }
 
 static void attend_item(struct attend *a)

@@ -10,6 +10,7 @@
 /* Of a row: so many exponentials are summed in float before they are added in double. */
 enum { ROW_RUN = 32 * VF };
 
+/* NaN is passed over: it reaches all results of the row by the sum of its exponentials. */
 static inline float largest_of_row(const struct kernel_args *args, const float *src, int64_t n)
 {
     vf best[2] = {vf_set1(-INFINITY), vf_set1(-INFINITY)};
@@ -17,9 +18,9 @@ static inline float largest_of_row(const struct kernel_args *args, const float *
         int64_t i = piece.begin;
         for (; i + 2 * VF <= piece.end; i += 2 * VF)
             for (int a = 0; a < 2; a++)
-                best[a] = vf_max(best[a], vf_load(src + i + a * VF));
+                best[a] = vf_at_least(vf_load(src + i + a * VF), best[a]);
         for (; i < piece.end; i += VF)
-            best[0] = vf_max(best[0], vf_load_n(src + i, min_i64(VF, n - i), -INFINITY));
+            best[0] = vf_at_least(vf_load_n(src + i, min_i64(VF, n - i), -INFINITY), best[0]);
     }
     return vf_largest_lane(vf_max(best[0], best[1]));
 }
