@@ -52,6 +52,15 @@ def test_agrees_with_float64(kind: str, isa: str) -> None:
 
 
 @pytest.mark.parametrize("isa", ISAS)
+def test_gelu_of_small_numbers_has_a_small_relative_error(isa: str) -> None:
+    sizes = np.geomspace(1e-30, 1, 500)
+    x = np.concatenate([sizes, -sizes]).astype(np.float32).reshape(1, 1, 1, -1)
+    arrays = [x, np.ones((1, 1, 1, 1), np.float32)]
+    ours = run_op(make_node("FusedConv", arrays, {"activation": "Gelu"}, constants=[1]), arrays, isa=isa)[0]
+    np.testing.assert_allclose(ours, FUNCTIONS["Gelu"](x.astype(np.float64)), rtol=3e-6, atol=0)
+
+
+@pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("kind", FUNCTIONS)
 @pytest.mark.parametrize("width", [1, 3])
 def test_a_convolution_of_each_channel_agrees_with_float64(kind: str, isa: str, width: int) -> None:

@@ -90,6 +90,11 @@ static inline __attribute__((always_inline)) void finish(const struct matmul_til
  */
 static __attribute__((noinline)) void activate_tile(const struct matmul_tile *t, int rows)
 {
+    if (t->columns >= MATMUL_PANEL) {
+        activate_stored_avx2(t->activation, t->dst, rows, t->y_row, MATMUL_PANEL, t->alpha,
+                             t->beta);
+        return;
+    }
     for (int i = 0; i < rows; i++)
         for (int h = 0; h < HALVES; h++) {
             float *dst = t->dst + i * t->y_row;

@@ -36,6 +36,11 @@ static __attribute__((noinline)) void activate_tile(const struct matmul_tile *t,
 {
     for (int b = 0; b < blocks; b++) {
         const __mmask16 mask = panel_mask(t, b);
+        if (mask == 0xffff) {
+            activate_stored_avx512f(t->activation, t->dst + b * LANES, rows, t->y_row, LANES,
+                                    t->alpha, t->beta);
+            continue;
+        }
         for (int i = 0; i < rows; i++) {
             float *y = t->dst + i * t->y_row + b * LANES;
             const __m512 sum = _mm512_maskz_loadu_ps(mask, y);

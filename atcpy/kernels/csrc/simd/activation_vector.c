@@ -33,6 +33,7 @@ void FOR_ISA(activate_stored)(enum activation kind, float *y, int64_t count, int
             CASE(ACT_HARD_SWISH);
             CASE(ACT_SWISH);
             CASE(ACT_GELU);
+            CASE(ACT_GELU_TANH);
         default: /* rarer: the decision is a small part of the work */
             for (int64_t i = 0; i < count; i++)
                 activate_all(kind, y + at + i * step, 1, step, alpha, beta);
