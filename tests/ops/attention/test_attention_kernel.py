@@ -295,6 +295,27 @@ def test_causal_queries_see_the_keys_up_to_their_own(isa: str, size: int) -> Non
     np.testing.assert_allclose(y[0, 1], expected[0, 1], rtol=2e-5, atol=2e-5)
 
 
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("heads", [(2, 2), (6, 2)])
+@pytest.mark.parametrize("queries", [1, 2, 6, 7])
+@pytest.mark.parametrize("v_head", [7, 219])
+def test_few_queries_over_many_keys(isa: str, heads: tuple[int, int], queries: int, v_head: int) -> None:
+    """Few queries read keys and values where they lie, in several blocks; more of them pack these."""
+    rng = np.random.default_rng(6)
+    q = rng.standard_normal((1, heads[0], queries, 37)).astype(F32)
+    k, v = (rng.standard_normal((1, heads[1], 530, width)).astype(F32) for width in (37, v_head))
+    node = make_node("Attention", [q, k, v], {"is_causal": 0})
+    wide = [np.float64(array) for array in (q, k, v)]
+    expected = reference_op(make_node("Attention", wide, {"is_causal": 0}), wide)[0]
+    np.testing.assert_allclose(run_op(node, [q, k, v], isa=isa)[0], expected, rtol=2e-5, atol=2e-5)
+
+    k[0, 0, 400, 3] = np.nan
+    y = run_op(node, [q, k, v], isa=isa)[0]
+    shared = heads[0] // heads[1]
+    assert np.isnan(y[0, :shared]).all()
+    np.testing.assert_allclose(y[0, shared:], expected[0, shared:], rtol=2e-5, atol=2e-5)
+
+
 @pytest.mark.parametrize(
     ("attrs", "reason"),
     [

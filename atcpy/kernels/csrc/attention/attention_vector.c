@@ -5,6 +5,9 @@
 #include "simd/math_vector.h"
 #include "simd/softmax_row_vector.h"
 
+/* So few rows use keys and values less often than packing them takes. */
+enum { DIRECT_ROWS = 6 };
+
 /* One item at work: what it reads, and its parts of the scratch. */
 struct attend {
     const struct kernel_args *args;
@@ -17,6 +20,7 @@ struct attend {
     float *scaled, *scores, *keys, *values;
     float *tokens;                 /* what each key has added to its scores; NULL: nothing */
     float *wide;                   /* for rows of float16 */
+    bool direct;                   /* keys and values of the block are read where they lie */
     float largest[ATTENTION_ROWS]; /* score so far, of each row */
     double total[ATTENTION_ROWS];  /* of the exponentials so far */
 };
@@ -110,6 +114,47 @@ static void multiply(const struct attend *a, struct matmul_tile tile, int64_t ro
     }
 }
 
+/* The sums of `vectors` vectors of columns over n rows of values, times the rows' weights; added to
+ * y where `adds`.
+ */
+static inline __attribute__((always_inline)) void sum_columns(const float *weights, int64_t n,
+                                                              const float *values, int64_t row,
+                                                              bool adds, int vectors, float *y)
+{
+    vf sums[8];
+#pragma GCC unroll 8
+    for (int c = 0; c < vectors; c++)
+        sums[c] = adds ? vf_load(y + c * VF) : vf_set1(0);
+    for (int64_t j = 0; j < n; j++, values += row) {
+        const vf weight = vf_set1(weights[j]);
+#pragma GCC unroll 8
+        for (int c = 0; c < vectors; c++)
+            sums[c] = vf_fma(weight, vf_load(values + c * VF), sums[c]);
+    }
+#pragma GCC unroll 8
+    for (int c = 0; c < vectors; c++)
+        vf_store(y + c * VF, sums[c]);
+}
+
+static void sum_values(const float *weights, int64_t n, const float *values, int64_t row,
+                       int64_t width, bool adds, float *y)
+{
+    int64_t c = 0;
+    for (; c + 8 * VF <= width; c += 8 * VF)
+        sum_columns(weights, n, values + c, row, adds, 8, y + c);
+    for (; c + 4 * VF <= width; c += 4 * VF)
+        sum_columns(weights, n, values + c, row, adds, 4, y + c);
+    for (; c + VF <= width; c += VF)
+        sum_columns(weights, n, values + c, row, adds, 1, y + c);
+    if (c == width)
+        return;
+    const int64_t lanes = width - c;
+    vf sum = adds ? vf_load_n(y + c, lanes, 0) : vf_set1(0);
+    for (int64_t j = 0; j < n; j++)
+        sum = vf_fma(vf_set1(weights[j]), vf_load_n(values + j * row + c, lanes, 0), sum);
+    vf_store_n(y + c, sum, lanes);
+}
+
 /* s + x, or s + (x + y) */
 static inline void add_row(float *s, int64_t n, const float *x, const float *y)
 {
@@ -201,40 +246,72 @@ static void weigh_rows(struct attend *a, int64_t row, int64_t rows, int64_t firs
     }
 }
 
-/* Some rows meet those of a block of `keys` packed keys that they see. */
+/* Scores of some rows and of `seen` keys from `first`: packed ones, or where they lie. */
+static void score_rows(const struct attend *a, int64_t row, int64_t rows, int64_t first,
+                       int64_t seen)
+{
+    const int64_t head = a->p->head;
+    if (!a->direct) {
+        const struct matmul_tile tile = {.args = a->args,
+                                         .a = a->scaled + row * head,
+                                         .a_row = head,
+                                         .b = a->keys,
+                                         .b_panel = head * MATMUL_PANEL,
+                                         .k = head,
+                                         .dst = a->scores,
+                                         .y_row = ATTENTION_SCORE_ROW,
+                                         .first = true};
+        multiply(a, tile, rows, seen);
+        return;
+    }
+    const struct attention_rows keys = attention_keys_from(a->args, &a->it, first);
+    for (int64_t r = 0; r < rows; r++)
+        a->isa->dots(a->args, a->scaled + (row + r) * head, keys.at, keys.row, head, seen,
+                     a->scores + r * ATTENTION_SCORE_ROW);
+}
+
+/* Sums of `seen` values from `first`, times what became of the scores of some rows. */
+static void sum_rows(const struct attend *a, int64_t row, int64_t rows, int64_t first, int64_t keys,
+                     int64_t seen)
+{
+    float *y = a->y + row * a->it.y_row;
+    if (!a->direct) {
+        const struct matmul_tile tile = {.args = a->args,
+                                         .a = a->scores,
+                                         .a_row = ATTENTION_SCORE_ROW,
+                                         .b = a->values,
+                                         .b_panel = keys * MATMUL_PANEL,
+                                         .k = seen,
+                                         .dst = y,
+                                         .y_row = a->it.y_row,
+                                         .first = first == 0};
+        multiply(a, tile, rows, a->p->v_head);
+        return;
+    }
+    const struct attention_rows values = attention_values_from(a->args, &a->it, first);
+    for (int64_t r = 0; r < rows; r++)
+        sum_values(a->scores + r * ATTENTION_SCORE_ROW, seen, values.at, values.row, a->p->v_head,
+                   first > 0, y + r * a->it.y_row);
+}
+
+/* Some rows meet those of a block of keys that they see. */
 static void attend_rows(struct attend *a, int64_t row, int64_t rows, int64_t first, int64_t keys)
 {
-    const struct attention_params *p = a->p;
-    const int64_t seen = min_i64(keys, attention_keys(p, &a->it, row + rows - 1) - first);
+    const int64_t seen = min_i64(keys, attention_keys(a->p, &a->it, row + rows - 1) - first);
     if (seen <= 0)
         return;
-    const struct matmul_tile scores = {.args = a->args,
-                                       .a = a->scaled + row * p->head,
-                                       .a_row = p->head,
-                                       .b = a->keys,
-                                       .b_panel = p->head * MATMUL_PANEL,
-                                       .k = p->head,
-                                       .dst = a->scores,
-                                       .y_row = ATTENTION_SCORE_ROW,
-                                       .first = true};
-    multiply(a, scores, rows, seen);
+    score_rows(a, row, rows, first, seen);
     weigh_rows(a, row, rows, first, seen);
-    const struct matmul_tile sums = {.args = a->args,
-                                     .a = a->scores,
-                                     .a_row = ATTENTION_SCORE_ROW,
-                                     .b = a->values,
-                                     .b_panel = keys * MATMUL_PANEL,
-                                     .k = seen,
-                                     .dst = a->y + row * a->it.y_row,
-                                     .y_row = a->it.y_row,
-                                     .first = first == 0};
-    multiply(a, sums, rows, p->v_head);
+    sum_rows(a, row, rows, first, keys, seen);
 }
 
 static void attend_block(struct attend *a, int64_t first, int64_t keys)
 {
-    pack_keys(a, first, keys);
-    pack_values(a, first, keys);
+    a->direct = a->it.rows <= DIRECT_ROWS && !attention_keys_from(a->args, &a->it, first).half;
+    if (!a->direct) {
+        pack_keys(a, first, keys);
+        pack_values(a, first, keys);
+    }
     const int64_t strips = ceil_div(a->it.rows, ATTENTION_STRIP);
     for (int64_t i = 0; i < strips; i++) {
         const int64_t row = a->it.rows * i / strips;
