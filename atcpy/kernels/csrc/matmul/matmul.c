@@ -124,7 +124,7 @@ struct blocking {
 
 enum {
     PAIR = 2,
-    MIN_PAIRS = 4, /* of an item, which may have to pack its rows of a for itself */
+    MIN_PAIRS = 4, /* of an item that may have to pack its rows of a for itself */
     MIN_CHUNK_ROWS = 56,
     MIN_ITEMS = 32, /* enough to balance some threads */
 };
@@ -146,6 +146,12 @@ static bool makes_panels(const struct matmul_params *p)
 static bool in_pairs(const struct matmul_params *p)
 {
     return p->weights == WEIGHTS_BF16_VNNI2;
+}
+
+/* Rows of a can be read where they lie if their steps of k do, and nothing is rounded. */
+static bool reads_directly(const struct matmul_params *p)
+{
+    return !in_pairs(p) && p->a_col == 1;
 }
 
 /* Max k of one pass over a panel, which may be MATMUL_KC pairs. */
@@ -180,17 +186,11 @@ static struct blocking block(const struct matmul_params *p, const struct atc_cpu
     b.panels = ceil_div(p->n, MATMUL_PANEL);
     const int64_t pairs = ceil_div(b.panels, PAIR);
     int64_t group = ceil_div(pairs, ceil_div(MIN_ITEMS, b.batches * b.chunks));
-    if (group < MIN_PAIRS)
+    if (!reads_directly(p) && group < MIN_PAIRS)
         group = min_i64(MIN_PAIRS, pairs);
     b.group = min_i64(group * PAIR, b.panels);
     b.groups = ceil_div(b.panels, b.group);
     return b;
-}
-
-/* Rows of a can be read where they lie if their steps of k do, and nothing is rounded. */
-static bool reads_directly(const struct matmul_params *p)
-{
-    return !in_pairs(p) && p->a_col == 1;
 }
 
 static int64_t a_floats(const struct matmul_params *p, const struct blocking *b)
