@@ -23,7 +23,7 @@ from atcpy.ir.tensor import Array
 K0 = 4
 
 
-class N1K1N0K0(StorageFormat, kind=FormatKind.N1K1N0K0, c0=(16, 1), groups=(1, 2, 6)):
+class N1K1N0K0(StorageFormat, kind=FormatKind.N1K1N0K0, c0=(16, 4, 1), groups=(1, 2, 6)):
     """Weights of a convolution of integers."""
 
     def accepts(self, shape: StaticShape) -> bool:

@@ -18,6 +18,7 @@ from atcpy.ops.conv.conv import MAX_PLAIN_CHANNELS, conv_window, is_depthwise
 from atcpy.ops.core.opdef import KernelCall, Known, Layout, OpDef, ParamValue, Trait, register_operator
 
 C0 = NC1HWC0.c0
+MAX_COPIED_PIXELS = 1 << 22  # for a line of results
 BYTES = frozenset({DType.UINT8, DType.INT8})
 MATRIX = Format(FormatKind.N1K1N0K0_T, 1)
 
@@ -150,8 +151,17 @@ def layout_integer_conv(node: Node, at_hand: tuple[Format, ...]) -> Layout | Rej
     if group > 1 and ((channels // group) % C0 or (outputs // group) % C0):
         return _with_weights(node, plain_weights, None, None, Reject("channel-axis", node.name, f"{group} groups"))
     if channels <= MAX_PLAIN_CHANNELS and group == 1 and at_hand[0].is_plain:
-        return _with_weights(node, plain_weights, None, NC1HWC0)
+        return _with_weights(node, _weights_of_few_channels(node), None, NC1HWC0)
     return _with_weights(node, Format(FormatKind.N1K1N0K0, C0, group), NC1HWC0, NC1HWC0)
+
+
+def _weights_of_few_channels(node: Node) -> Format:
+    """The kernel copies NCHW to four channels a pixel, unless a line of results takes too much of the picture."""
+    w, window = operands_of(node).w, conv_window(node, operands_of(node).w)
+    kernel, results = w.desc.static_shape[2:], node.output.desc.static_shape[2:]
+    (kh, kw), (_, ow), (_, sw), (dh, dw) = kernel, results, window.strides, window.dilations
+    pixels = ((kh - 1) * dh + 1) * ((ow - 1) * sw + (kw - 1) * dw + 1)
+    return Format(FormatKind.N1K1N0K0, MAX_PLAIN_CHANNELS if pixels <= MAX_COPIED_PIXELS else 1)
 
 
 def layout_integer_matmul(node: Node, at_hand: tuple[Format, ...]) -> Layout | Reject:
@@ -217,7 +227,7 @@ def lower_integer_conv(node: Node) -> Iterable[KernelCall]:
         yield _launch("qdepthwise", node, params)
         return
     params |= {"m": m, "group": group, "cg": cg, "mg": m // group}
-    params |= {"src_c0": src_c0, "dst_c0": node.output.desc.format.c0 or 1, "w_packed": 1}
+    params |= {"src_c0": src_c0, "k_c0": of.w.desc.format.c0, "dst_c0": node.output.desc.format.c0 or 1, "w_packed": 1}
     yield _launch("qgemm", node, params)
 
 
@@ -230,7 +240,7 @@ def lower_integer_matmul(node: Node) -> Iterable[KernelCall]:
     params: dict[str, ParamValue] = {
         "n": batch, "c": k, "h": 1, "w": prod(x[:-1]) // batch, "m": n, "oh": 1, "ow": prod(x[:-1]) // batch,
         "kh": 1, "kw": 1, "sh": 1, "sw": 1, "dh": 1, "dw": 1, "group": 1, "cg": k, "mg": n,
-        "src_c0": k, "dst_c0": n, "w_batched": int(not shared),
+        "src_c0": k, "k_c0": k, "dst_c0": n, "w_batched": int(not shared),
     }  # fmt: skip
     yield _launch("qgemm", node, params | {"w_packed": int(of.w.desc.format == MATRIX)})
 

@@ -102,6 +102,30 @@ def test_conv_integer_sums_exactly(isa: str, case: dict[str, object], blocked: b
 
 
 @pytest.mark.parametrize("isa", BYTE_ISAS)
+@pytest.mark.parametrize(
+    ("size", "kernel", "pad", "stride", "dilation", "c"),
+    [
+        ((7, 7), 3, 1, 1, 1, 20), ((9, 7), 3, 1, 1, 1, 16), ((14, 13), 3, 1, 2, 1, 17), ((7, 9), 2, 0, 1, 1, 17),
+        ((15, 29), 1, 0, 2, 1, 32), ((9, 40), 7, 3, 2, 1, 3), ((4, 60), 3, 0, 1, 1, 2), ((2, 21), 3, 18, 1, 18, 5),
+        ((17, 9), 1, 0, 1, 1, 48), ((1, 12000), 3, 1, 1, 1, 1), ((1, 70), 3, 1, 2, 1, 16),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("x_type", ["u1", "i1"])
+def test_conv_reads_windows_where_they_lie(
+    isa: str, size: tuple[int, int], kernel: int, pad: int, stride: int, dilation: int, c: int, x_type: str
+) -> None:
+    """Lines of results that are longer and shorter than a tile; pictures that are copied, or not, or too large."""
+    rng = np.random.default_rng(kernel)
+    x, w = bytes_of(rng, (1, c, *size), x_type), bytes_of(rng, (18, c, kernel, kernel), "i1")
+    arrays = [x, w, np.array(11, x_type), None]
+    attrs = {"strides": (stride,) * 2, "dilations": (dilation,) * 2, "pads": (pad,) * 4}
+    node = make_node("ConvInteger", arrays, attrs, constants=[1])
+    expected = exact_conv(less_zero(x, arrays[2], 0), w.astype(np.float64), attrs)
+    ours = run_op(node, arrays, isa=isa, blocked=True, threads=2)[0]
+    np.testing.assert_array_equal(ours, expected.astype(np.int32))
+
+
+@pytest.mark.parametrize("isa", BYTE_ISAS)
 @settings(max_examples=trials(20), deadline=None)
 @given(case=CONVS, channels=st.sampled_from([2, 16, 21, 40]), threads=st.sampled_from([1, 3]))
 def test_depthwise_conv_sums_exactly(isa: str, case: dict[str, object], channels: int, threads: int) -> None:

@@ -9,7 +9,7 @@ sum_up(const struct qdw_windows *w, const struct qgemm_tile *tile, int first, in
     __m512i acc[QDW_WIDTH];
 #pragma GCC unroll 8
     for (int r = 0; r < results; r++)
-        acc[r] = _mm512_setzero_si512();
+        acc[r] = qgemm_start_avx512(tile, 0);
     for (int64_t t = 0; t < w->taps; t++) {
         const __m512i weights = _mm512_loadu_si512(w->weights + t * QDW_C0);
         const uint32_t *x = in + w->offsets[t];
@@ -17,9 +17,7 @@ sum_up(const struct qdw_windows *w, const struct qgemm_tile *tile, int first, in
         for (int r = 0; r < results; r++)
             acc[r] = _mm512_dpwssd_epi32(acc[r], _mm512_loadu_si512(x + r * w->step), weights);
     }
-#pragma GCC unroll 8
-    for (int r = 0; r < results; r++)
-        qgemm_finish_avx512(tile, acc[r], first + r, 0, 1);
+    qgemm_finish_avx512(tile, acc, first, results, 0, 1);
 }
 
 static void micro(const struct qdw_windows *w, const struct qgemm_tile *tile)

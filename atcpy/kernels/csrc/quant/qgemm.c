@@ -6,7 +6,7 @@
 const char *const qgemm_results[] = {"i32", "f32", "i8", "u8", NULL};
 static const enum atc_dtype result_types[] = {DTYPE_I32, DTYPE_F32, DTYPE_I8, DTYPE_U8};
 
-enum { MAX_K = INT32_MAX };
+enum { MAX_K = INT32_MAX, MAX_LINE = 1 << 24 };
 
 static enum atc_dtype byte_type(int64_t is_signed)
 {
@@ -19,10 +19,28 @@ static bool is_matrix(const struct qgemm_params *p)
            p->oh == p->h && p->ow == p->w && p->group == 1;
 }
 
+/* Rows of [rows, c] are multiplied as they are, or copied to where their distance suits the cache.
+ */
+static bool reads_rows(const struct qgemm_params *p)
+{
+    return p->src_c0 != 1 && p->src_c0 != 16;
+}
+
+/* Pixels of x that a line of results takes, from the first to the last. */
+static int64_t columns_of(const struct qgemm_params *p)
+{
+    return (p->ow - 1) * p->sw + (p->kw - 1) * p->dw + 1;
+}
+
+static int64_t rows_of(const struct qgemm_params *p, int64_t lines)
+{
+    return (lines - 1) * p->sh + (p->kh - 1) * p->dh + 1;
+}
+
 static const char *check_sizes(const struct qgemm_params *p)
 {
     if (!ATC_SIZES_OK(1, p->n, p->c, p->h, p->w, p->m, p->oh, p->ow, p->kh, p->kw, p->sh, p->sw,
-                      p->dh, p->dw, p->group, p->cg, p->mg, p->src_c0, p->dst_c0) ||
+                      p->dh, p->dw, p->group, p->cg, p->mg, p->src_c0, p->k_c0, p->dst_c0) ||
         !ATC_SIZES_OK(0, p->pt, p->pl))
         return "a size is out of range";
     if (atc_mul(p->group, p->cg) != p->c || atc_mul(p->group, p->mg) != p->m)
@@ -39,8 +57,14 @@ static const char *check_sizes(const struct qgemm_params *p)
     if (window_h >= ATC_TOO_BIG || window_w >= ATC_TOO_BIG)
         return "the windows reach too far";
     const int64_t taps = atc_mul(p->kh, p->kw);
-    if (atc_mul(atc_add(p->cg, p->src_c0), taps) > MAX_K || atc_mul(p->oh, p->ow) >= ATC_TOO_BIG)
+    if (atc_mul(atc_add(p->cg, p->k_c0), taps) > MAX_K || atc_mul(p->oh, p->ow) >= ATC_TOO_BIG)
         return "too many products or results";
+    if (p->k_c0 != p->src_c0) {
+        if (p->k_c0 != QGEMM_K0 || p->src_c0 != 1 || p->c > QGEMM_K0 || p->group != 1)
+            return "k_c0 is neither src_c0 nor 4 for few channels";
+        if (atc_mul(rows_of(p, 1), atc_mul(columns_of(p), QGEMM_K0)) > MAX_LINE)
+            return "a line of results takes too much of a picture";
+    }
     if (p->w_packed < 0 || p->w_packed > 1 || p->w_batched < 0 || p->w_batched > 1 ||
         (p->w_packed == 1 && p->w_batched == 1) || (p->w_packed == 0 && !is_matrix(p)))
         return "weights cannot lie so";
@@ -109,52 +133,122 @@ static const char *check(const struct task_view *task)
     return NULL;
 }
 
-/* How the work is cut. Results are cut into chunks whose packed windows stay in L2 while the panels
- * of weights pass over them; and into groups of panels, where there are too few chunks.
+/* How x is read. */
+enum reading {
+    ROWS,    /* of a matrix */
+    PICTURE, /* windows where they lie: a tile has results of one line, or of two short ones */
+    WINDOWS  /* side by side, where no window is inside a part of the picture that fits into L2 */
+};
+
+/* How the work is cut. Results are cut into chunks whose part of x stays in L2 while the panels of
+ * weights pass over them; and into groups of panels, where there are too few chunks.
  */
 struct blocking {
-    int64_t rows, row_bytes; /* of packed x; results of a picture */
+    enum reading reading;
+    bool copied;             /* x */
+    int64_t rows, row_bytes; /* results of a picture; of copied rows or windows */
+    int64_t line;            /* results that lie evenly in x */
+    int64_t x_row,
+        x_line;           /* bytes from one result's part of x to the next, and from line to line */
+    int64_t unit;         /* results of which a chunk has whole ones */
+    int64_t plane, pitch; /* bytes of a picture's blocks of channels, and of its rows */
     int64_t chunk_rows, chunks;
+    int64_t x_bytes;               /* copied for a chunk */
     int64_t panels, group, groups; /* panels; of one item; items a chunk */
     int64_t panel_bytes;
 };
 
 enum {
     ITEMS_WANTED = 32, /* enough to balance some threads */
-    LEAST_CHUNK_ROWS = 48,
+    LEAST_CHUNK_ROWS = 4 * QGEMM_MAX_ROWS,
     ALIASING_ROW = 1024,
 };
 
+/* True if no window reaches beyond the picture. */
+static bool is_inside(const struct qgemm_params *p)
+{
+    return p->pt == 0 && p->pl == 0 && rows_of(p, p->oh) <= p->h && columns_of(p) <= p->w;
+}
+
+static int64_t part_bytes(const struct qgemm_params *p, int64_t lines)
+{
+    const int64_t pixels = atc_mul(rows_of(p, lines), columns_of(p));
+    return atc_mul(ceil_div(p->cg, p->k_c0) * p->k_c0, pixels);
+}
+
+/* How x is read, and the results that a chunk may have for its part of x to stay in L2. */
+static int64_t choose_reading(const struct qgemm_params *p, const struct atc_cpu *cpu,
+                              struct blocking *b)
+{
+    const int64_t budget = cpu->l2_bytes / 2;
+    b->row_bytes = qgemm_k1(p) * QGEMM_K0;
+    b->line = b->rows;
+    b->unit = QGEMM_MAX_ROWS;
+    if (reads_rows(p)) {
+        b->reading = ROWS;
+        b->copied = p->c % QGEMM_K0 != 0 || p->c % ALIASING_ROW == 0;
+    } else if (p->src_c0 == 16 && is_matrix(p)) {
+        b->reading = PICTURE;
+        b->pitch = b->rows * 16;
+        b->plane = b->pitch;
+        b->x_row = 16;
+        return budget / b->row_bytes;
+    } else if (p->k_c0 != 1 && (p->k_c0 == QGEMM_K0 || part_bytes(p, 1) <= budget)) {
+        b->reading = PICTURE;
+        b->copied = p->k_c0 != p->src_c0 || !is_inside(p);
+        b->line = p->ow;
+        b->unit = p->ow;
+        b->x_row = p->sw * p->k_c0;
+        b->pitch = p->w * 16;
+        b->plane = p->h * b->pitch;
+        int64_t lines = 1;
+        while (lines < p->oh && part_bytes(p, 2 * lines) <= budget)
+            lines *= 2;
+        return min_i64(lines, p->oh) * p->ow;
+    } else {
+        b->reading = WINDOWS;
+        b->copied = true;
+    }
+    if (b->copied && b->row_bytes % ALIASING_ROW == 0)
+        b->row_bytes += 64;
+    b->x_row = b->row_bytes;
+    return budget / b->row_bytes;
+}
+
 static struct blocking block(const struct qgemm_params *p, const struct atc_cpu *cpu)
 {
-    struct blocking b = {.rows = p->oh * p->ow, .row_bytes = qgemm_k1(p) * QGEMM_K0};
-    if (b.row_bytes % ALIASING_ROW == 0)
-        b.row_bytes += 64;
+    struct blocking b = {.rows = p->oh * p->ow};
     b.panel_bytes = (qgemm_k1(p) + 1) * QGEMM_BLOCK;
     b.panels = ceil_div(p->mg, QGEMM_PANEL);
-    b.chunk_rows = cpu->l2_bytes / 2 / b.row_bytes;
+    b.chunk_rows = choose_reading(p, cpu, &b);
     const int64_t pictures = atc_mul(p->n, p->group);
-    b.chunk_rows = min_i64(b.chunk_rows, ceil_div(b.rows, ceil_div(ITEMS_WANTED, pictures)));
+    /* Every chunk reads all weights: small ones from L2. */
+    if (p->w_packed == 1 && atc_mul(b.panels, b.panel_bytes) <= cpu->l2_bytes / 4)
+        b.chunk_rows = min_i64(b.chunk_rows, ceil_div(b.rows, ceil_div(ITEMS_WANTED, pictures)));
     if (b.chunk_rows < LEAST_CHUNK_ROWS)
         b.chunk_rows = LEAST_CHUNK_ROWS;
     b.chunks = ceil_div(b.rows, min_i64(b.chunk_rows, b.rows));
-    b.chunk_rows = ceil_div(b.rows, b.chunks);
+    b.chunk_rows = min_i64(b.rows, ceil_div(ceil_div(b.rows, b.chunks), b.unit) * b.unit);
     b.chunks = ceil_div(b.rows, b.chunk_rows);
     const int64_t pairs = ceil_div(b.panels, QGEMM_MAX_BLOCKS);
     const int64_t groups = min_i64(pairs, ceil_div(ITEMS_WANTED, atc_mul(pictures, b.chunks)));
     b.group = ceil_div(pairs, groups) * QGEMM_MAX_BLOCKS;
     b.groups = ceil_div(b.panels, b.group);
+    if (b.copied && b.reading == PICTURE) {
+        const int64_t lines = b.chunk_rows / b.line;
+        b.pitch = columns_of(p) * p->k_c0;
+        b.plane = rows_of(p, lines) * b.pitch;
+        b.x_bytes = part_bytes(p, lines);
+    } else if (b.copied) {
+        b.x_bytes = atc_mul(b.chunk_rows, b.row_bytes);
+    }
+    b.x_line = p->sh * b.pitch;
     return b;
 }
 
 static int64_t up_to_line(int64_t bytes)
 {
     return ceil_div(bytes, 64) * 64;
-}
-
-static int64_t x_bytes(const struct blocking *b)
-{
-    return up_to_line(atc_mul(b->chunk_rows, b->row_bytes));
 }
 
 static int64_t products(const void *params)
@@ -164,17 +258,34 @@ static int64_t products(const void *params)
     return atc_mul(results, atc_mul(p->cg, atc_mul(p->kh, p->kw)));
 }
 
+/* Where what in a thread's scratch lies. */
+struct scratch {
+    int64_t steps, row_sums, ones, w, bytes; /* x lies first */
+};
+
+static struct scratch scratch_of(const struct qgemm_params *p, const struct blocking *b)
+{
+    struct scratch s = {.steps = up_to_line(b->x_bytes)};
+    s.row_sums = atc_add(s.steps, up_to_line(atc_mul(qgemm_k1(p), (int64_t)sizeof(int64_t))));
+    s.ones = atc_add(s.row_sums, up_to_line(atc_mul(b->chunk_rows, (int64_t)sizeof(int32_t))));
+    s.w = atc_add(s.ones, b->panel_bytes);
+    int64_t panels = p->w_signed == 1 ? 0 : QGEMM_MAX_BLOCKS;
+    if (p->w_packed == 0)
+        panels = b->group;
+    s.bytes = atc_add(s.w, atc_mul(panels, b->panel_bytes));
+    return s;
+}
+
 static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 {
     const struct qgemm_params *p = params;
     const struct blocking b = block(p, cpu);
     const int64_t columns = atc_mul(p->group, ceil_div(p->mg, QGEMM_PANEL) * QGEMM_PANEL);
     const int64_t results = atc_mul(atc_mul(p->n, columns), atc_mul(p->oh, p->ow));
-    const int64_t w = p->w_packed == 1 ? 0 : atc_mul(b.group, b.panel_bytes);
-    return (struct kernel_cost){
-        .items = atc_mul(atc_mul(p->n, p->group), atc_mul(b.chunks, b.groups)),
-        .work = atc_div(atc_mul(results, qgemm_k(p) + QGEMM_PANEL), 32),
-        .scratch = atc_add(atc_add(x_bytes(&b), up_to_line(atc_mul(b.chunk_rows, 4))), w)};
+    return (struct kernel_cost){.items =
+                                    atc_mul(atc_mul(p->n, p->group), atc_mul(b.chunks, b.groups)),
+                                .work = atc_div(atc_mul(results, qgemm_k(p) + QGEMM_PANEL), 32),
+                                .scratch = scratch_of(p, &b).bytes};
 }
 
 DEFINE_FAMILY(qgemm, QGEMM_FIELDS, .check = check, .cost = cost, .products = products);
@@ -188,13 +299,16 @@ struct drive {
     struct blocking b;
     struct atc_meter meter;
     struct qgemm_source source;
+    uint8_t x_flip;
     int32_t x_zero;     /* of x as unsigned bytes */
     bool needs_sums;    /* of the rows of x */
     int64_t item_bytes; /* of y */
     int32_t y_zero;
-    uint8_t *packed_x, *packed_w;
+    uint8_t *copied_x, *packed_w, *ones;
+    int64_t *steps;
     int32_t *row_sums;
-    int64_t packed; /* (n, group, chunk) that packed_x holds, or -1 */
+    int64_t copied;   /* (n, group, chunk) that copied_x and row_sums hold, or -1 */
+    const uint8_t *x; /* of the first result of the chunk */
 };
 
 static int32_t zero_at(const uint8_t *zeros, int64_t count, int64_t at, bool is_signed)
@@ -279,6 +393,60 @@ static void aim(const struct drive *d, const struct position *at, struct qgemm_t
     }
 }
 
+/* What the micro-kernels read of result `row` of the chunk. */
+static const uint8_t *x_of(const struct drive *d, int64_t row)
+{
+    return d->x + row / d->b.line * d->b.x_line + row % d->b.line * d->b.x_row;
+}
+
+/* Results of the tile that begins at `row` of a chunk of `rows`: evenly many of a line, or two
+ * lines. */
+static int64_t tile_rows(const struct drive *d, int64_t row, int64_t rows)
+{
+    const int64_t line = d->b.line, max = d->isa->max_rows;
+    if (line == QGEMM_PART_ROWS && max >= 2 * line && rows - row >= 2 * line)
+        return 2 * line;
+    const int64_t left = min_i64(line - row % line, rows - row);
+    return ceil_div(left, ceil_div(left, max));
+}
+
+/* All rows of a chunk. Where `planes` is not NULL, y keeps the channels apart. */
+static void run_tiles(struct drive *d, const struct position *at, struct qgemm_tile *tile,
+                      int blocks, uint8_t *planes, int64_t width)
+{
+    const struct qgemm_params *p = d->p;
+    const int64_t first = at->g * p->mg + at->panel * QGEMM_PANEL;
+    for (int64_t row = 0, rows; row < at->rows; row += rows) {
+        rows = tile_rows(d, row, at->rows);
+        if (atc_spend(&d->meter, 8 * tile->k1))
+            return;
+        tile->x[0] = x_of(d, row);
+        tile->x[1] = rows > QGEMM_PART_ROWS ? x_of(d, row + QGEMM_PART_ROWS) : tile->x[0];
+        d->isa->micro[(blocks - 1) * d->isa->max_rows + rows - 1](tile);
+        if (planes != NULL)
+            scatter(d, planes, rows, width, at->n * p->m + first, at->row + row);
+        else
+            tile->dst += rows * tile->dst_row;
+        if (tile->row_sums != NULL)
+            tile->row_sums += rows;
+    }
+}
+
+static struct qgemm_tile tile_of(const struct drive *d, const uint8_t *w,
+                                 const struct qgemm_columns *columns)
+{
+    return (struct qgemm_tile){
+        .args = d->args,
+        .x_row = d->b.x_row,
+        .steps = d->steps,
+        .x_flip = d->x_flip * UINT32_C(0x01010101),
+        .w = w,
+        .w_panel = d->b.panel_bytes,
+        .k1 = qgemm_k1(d->p),
+        .columns = columns,
+    };
+}
+
 /* All rows of a chunk for one or two panels. */
 static void run_panels(struct drive *d, const struct position *at, const uint8_t *w, int blocks)
 {
@@ -290,21 +458,18 @@ static void run_panels(struct drive *d, const struct position *at, const uint8_t
         fill_columns(d, at->g * p->mg + first + b * QGEMM_PANEL,
                      min_i64(QGEMM_PANEL, width - b * QGEMM_PANEL), w + b * d->b.panel_bytes,
                      columns + b);
-    struct qgemm_tile tile = {
-        .args = d->args,
-        .x = d->packed_x,
-        .x_row = d->b.row_bytes,
-        .w = w,
-        .w_panel = d->b.panel_bytes,
-        .k1 = qgemm_k1(p),
-        .flip = d->p->w_signed == 1 ? 0 : 0x80808080u,
-        .columns = columns,
-        .row_sums = d->needs_sums ? d->row_sums : NULL,
-        .last_columns = width - (blocks - 1) * QGEMM_PANEL,
-        .result = (enum qgemm_result)p->result,
-        .y_zero = d->y_zero,
-    };
-    uint8_t planes[16 * QGEMM_MAX_BLOCKS * QGEMM_PANEL * 4];
+    if (p->w_packed == 1 && p->w_signed == 0) {
+        for (int b = 0; b < blocks; b++)
+            qgemm_sign_panel(d->args, w + b * d->b.panel_bytes, d->ones,
+                             d->packed_w + b * d->b.panel_bytes);
+        w = d->packed_w;
+    }
+    struct qgemm_tile tile = tile_of(d, w, columns);
+    tile.row_sums = d->needs_sums ? d->row_sums : NULL;
+    tile.last_columns = width - (blocks - 1) * QGEMM_PANEL;
+    tile.result = (enum qgemm_result)p->result;
+    tile.y_zero = d->y_zero;
+    uint8_t planes[QGEMM_MAX_ROWS * QGEMM_MAX_BLOCKS * QGEMM_PANEL * 4];
     const bool apart = p->dst_c0 == 1;
     if (apart) {
         tile.dst = planes;
@@ -313,29 +478,41 @@ static void run_panels(struct drive *d, const struct position *at, const uint8_t
     } else {
         aim(d, at, &tile);
     }
-    const int64_t tiles = ceil_div(at->rows, d->isa->max_rows);
-    for (int64_t t = 0, done = 0; t < tiles; t++) {
-        const int64_t rows = at->rows / tiles + (t < at->rows % tiles);
-        if (atc_spend(&d->meter, 8 * tile.k1))
-            return;
-        d->isa->micro[(blocks - 1) * d->isa->max_rows + rows - 1](&tile);
-        if (apart)
-            scatter(d, planes, rows, width, at->n * p->m + at->g * p->mg + first, at->row + done);
-        else
-            tile.dst += rows * tile.dst_row;
-        tile.x += rows * tile.x_row;
-        if (tile.row_sums != NULL)
-            tile.row_sums += rows;
-        done += rows;
-    }
+    run_tiles(d, at, &tile, blocks, apart ? planes : NULL, width);
 }
 
-static void pack_x(struct drive *d, const struct position *at)
+/* Points to what the chunk reads, copied if need be, and sums up its rows if zero points need that.
+ */
+static void take_x(struct drive *d, const struct position *at)
 {
-    const int64_t k = qgemm_k(d->p);
-    qgemm_pack_rows(&d->source, at->n, at->g, at->row, at->rows, d->packed_x, d->b.row_bytes);
-    for (int64_t r = 0; d->needs_sums && r < at->rows && !atc_spend(&d->meter, k / 8); r++)
-        d->row_sums[r] = d->isa->sum(d->packed_x + r * d->b.row_bytes, k);
+    const struct qgemm_params *p = d->p;
+    const struct blocking *b = &d->b;
+    const int64_t c0 = p->src_c0, c1 = ceil_div(p->c, c0);
+    const int64_t line = at->row / b->line, column = at->row % b->line;
+    if (b->copied)
+        d->x = d->copied_x;
+    else
+        d->x = d->source.x + (at->n * c1 + at->g * p->cg / c0) * p->h * p->w * c0 +
+               line * b->x_line + column * b->x_row;
+    if (b->copied && b->reading == PICTURE) {
+        const struct qgemm_picture part = {.y = line * p->sh - p->pt,
+                                           .x = -p->pl,
+                                           .rows = rows_of(p, at->rows / b->line),
+                                           .columns = columns_of(p),
+                                           .plane = b->plane};
+        qgemm_copy_picture(&d->source, at->n, at->g, &part, d->copied_x);
+    } else if (b->copied) {
+        qgemm_pack_rows(&d->source, at->n, at->g, at->row, at->rows, d->copied_x, b->row_bytes);
+    }
+    if (!d->needs_sums)
+        return;
+    static const struct qgemm_columns none;
+    struct qgemm_tile tile = tile_of(d, d->ones, &none);
+    tile.dst = (uint8_t *)d->row_sums;
+    tile.dst_row = sizeof *d->row_sums;
+    tile.last_columns = 1;
+    tile.result = QGEMM_I32;
+    run_tiles(d, at, &tile, 1, NULL, 1);
 }
 
 static const uint8_t *pack_w(struct drive *d, int64_t n, int64_t first, int64_t end)
@@ -359,9 +536,9 @@ static void run_item(struct drive *d, int64_t item)
         .n = picture / p->group, .g = picture % p->group, .row = chunk % b->chunks * b->chunk_rows};
     at.rows = min_i64(b->chunk_rows, b->rows - at.row);
     const int64_t first = part * b->group, end = min_i64(first + b->group, b->panels);
-    if (d->packed != chunk)
-        pack_x(d, &at);
-    d->packed = chunk;
+    if (d->copied != chunk)
+        take_x(d, &at);
+    d->copied = chunk;
     const uint8_t *w = p->w_packed == 1 ? (const uint8_t *)d->args->src[QGEMM_W] +
                                               (at.g * b->panels + first) * b->panel_bytes
                                         : pack_w(d, at.n, first, end);
@@ -381,6 +558,24 @@ static bool any_zero(const struct drive *d)
     return false;
 }
 
+/* Where each step of k lies behind what a result reads first. */
+static void fill_steps(struct drive *d)
+{
+    const struct qgemm_params *p = d->p;
+    const struct blocking *b = &d->b;
+    const int64_t words = p->k_c0 / QGEMM_K0, taps = p->kh * p->kw, k1 = qgemm_k1(p);
+    for (struct atc_piece piece = {0}; atc_next_piece(d->args, &piece, k1);)
+        for (int64_t k = piece.begin; k < piece.end; k++) {
+            if (b->reading != PICTURE) {
+                d->steps[k] = k * QGEMM_K0;
+                continue;
+            }
+            const int64_t tap = k / words % taps;
+            d->steps[k] = k / words / taps * b->plane + tap / p->kw * p->dh * b->pitch +
+                          tap % p->kw * p->dw * p->k_c0 + k % words * QGEMM_K0;
+        }
+}
+
 void qgemm_drive(const struct kernel_args *args, const struct qgemm_isa *isa)
 {
     const struct qgemm_params *p = args->params;
@@ -389,18 +584,26 @@ void qgemm_drive(const struct kernel_args *args, const struct qgemm_isa *isa)
                       .args = args,
                       .b = block(p, args->cpu),
                       .meter = {.args = args},
-                      .packed = -1};
-    d.source = (struct qgemm_source){
-        .args = args, .p = p, .x = args->src[QGEMM_X], .flip = p->x_signed == 1 ? 0x80 : 0};
+                      .x_flip = p->x_signed == 1 ? 0x80 : 0,
+                      .copied = -1};
     const uint8_t *x_zero = args->src[QGEMM_X_ZERO];
-    d.source.outside = (x_zero == NULL ? 0 : *x_zero) ^ d.source.flip;
-    d.x_zero = d.source.outside;
+    d.source = (struct qgemm_source){
+        .args = args, .p = p, .x = args->src[QGEMM_X], .outside = x_zero == NULL ? 0 : *x_zero};
+    d.x_zero = d.source.outside ^ d.x_flip;
     d.y_zero = zero_at(args->src[QGEMM_Y_ZERO], 1, 0, p->result == QGEMM_I8);
     d.needs_sums = any_zero(&d);
     d.item_bytes = atc_item_bytes((int)result_types[p->result]);
-    d.packed_x = args->scratch;
-    d.row_sums = (int32_t *)(void *)(d.packed_x + x_bytes(&d.b));
-    d.packed_w = d.packed_x + x_bytes(&d.b) + up_to_line(d.b.chunk_rows * 4);
+    const struct scratch scratch = scratch_of(p, &d.b);
+    d.copied_x = args->scratch;
+    d.steps = (int64_t *)(void *)(d.copied_x + scratch.steps);
+    d.row_sums = (int32_t *)(void *)(d.copied_x + scratch.row_sums);
+    d.ones = d.copied_x + scratch.ones;
+    d.packed_w = d.copied_x + scratch.w;
+    fill_steps(&d);
+    if (d.needs_sums || (p->w_packed == 1 && p->w_signed == 0))
+        qgemm_ones(args, d.ones);
+    if (atc_was_stopped(args))
+        return; /* not all steps may be written */
     for (int64_t item = args->begin; item < args->end; item++)
         run_item(&d, item);
 }

@@ -18,7 +18,8 @@
  * (x_scale · w_scale / y_scale)) + y_zero, halves to even, saturated. Sums wrap around as int32 do,
  * and are the same on every instruction set.
  *
- * K runs over [⌈cg/C0⌉, kh, kw, C0]. Channels beyond c in the last block may be anything.
+ * K runs over [⌈cg/C0⌉, kh, kw, C0] with C0 = k_c0, which is src_c0, or 4 where x is NCHW of up to
+ * 4 channels. Channels beyond c in the last block may be anything.
  */
 #ifndef ATC_QGEMM_H
 #define ATC_QGEMM_H
@@ -26,16 +27,18 @@
 #include "core/pieces.h"
 
 enum {
-    QGEMM_PANEL = 16,    /* columns of w that lie side by side */
-    QGEMM_K0 = 4,        /* steps of k that do */
-    QGEMM_BLOCK = 64,    /* bytes of a panel's row: QGEMM_PANEL · QGEMM_K0 */
-    QGEMM_MAX_BLOCKS = 2 /* panels of a tile */
+    QGEMM_PANEL = 16,     /* columns of w that lie side by side */
+    QGEMM_K0 = 4,         /* steps of k that do */
+    QGEMM_BLOCK = 64,     /* bytes of a panel's row: QGEMM_PANEL · QGEMM_K0 */
+    QGEMM_MAX_BLOCKS = 2, /* panels of a tile */
+    QGEMM_MAX_ROWS = 14,  /* rows of a tile, in two parts */
+    QGEMM_PART_ROWS = 7
 };
 
 #define QGEMM_FIELDS(I64, I64S, F64, ENUM)                                                         \
     I64(n)                                                                                         \
     I64(c) I64(h) I64(w) I64(m) I64(oh) I64(ow) I64(kh) I64(kw) I64(sh) I64(sw) I64(dh) I64(dw)    \
-        I64(pt) I64(pl) I64(group) I64(cg) I64(mg) I64(src_c0) I64(dst_c0) I64(w_packed)           \
+        I64(pt) I64(pl) I64(group) I64(cg) I64(mg) I64(src_c0) I64(k_c0) I64(dst_c0) I64(w_packed)           \
             I64(w_batched) I64(w_zeros) I64(w_scales) I64(x_signed) I64(w_signed)                  \
                 ENUM(result, qgemm_results)
 DECLARE_PARAMS(qgemm, QGEMM_FIELDS)
@@ -64,17 +67,20 @@ struct qgemm_columns {
     float bias[QGEMM_PANEL];
 };
 
-/* Some rows of packed x by up to two panels of w, over all of k: the work of one micro-kernel call.
- * x holds unsigned bytes, w signed ones once `flip` is taken off their top bits.
+/* Some rows of x by up to two panels of w, over all of k: the work of one micro-kernel call. Rows
+ * lie x_row bytes apart, those from QGEMM_PART_ROWS on behind a base of their own; four steps of k
+ * lie at the offset that `steps` has. Bytes of x are unsigned once `x_flip` changed their top bits,
+ * w's are signed.
  */
 struct qgemm_tile {
     const struct kernel_args *args;
-    const uint8_t *x;
+    const uint8_t *x[2];
     int64_t x_row;
+    const int64_t *steps; /* [k1] */
+    uint32_t x_flip;
     const uint8_t *w;
-    int64_t w_panel; /* bytes from one panel to the next */
-    int64_t k1;      /* runs of QGEMM_K0 steps */
-    uint32_t flip;
+    int64_t w_panel;                     /* bytes from one panel to the next */
+    int64_t k1;                          /* runs of QGEMM_K0 steps */
     const struct qgemm_columns *columns; /* one a panel */
     const int32_t *row_sums;             /* of x; NULL where every w_zero is 0 */
     uint8_t *dst;
@@ -84,12 +90,11 @@ struct qgemm_tile {
     int32_t y_zero;
 };
 
-/* What an ISA brings: micro-kernels by blocks and rows, and the sum of the bytes of a row. */
+/* What an ISA brings: micro-kernels by blocks and rows. */
 typedef void (*qgemm_micro)(const struct qgemm_tile *tile);
 struct qgemm_isa {
     int max_blocks, max_rows;
     const qgemm_micro *micro; /* [blocks - 1][rows - 1] */
-    int32_t (*sum)(const uint8_t *row, int64_t n);
 };
 
 void qgemm_drive(const struct kernel_args *args, const struct qgemm_isa *isa);
@@ -108,10 +113,9 @@ extern const char *const qgemm_results[];
 void qgemm_fill(struct qgemm_columns *to, const struct kernel_args *args, enum qgemm_result result,
                 int64_t first, int64_t columns, int64_t w_scales);
 
-/* Packing: qgemm_pack.c. */
 static inline int64_t qgemm_k(const struct qgemm_params *p)
 {
-    return ceil_div(p->cg, p->src_c0) * p->src_c0 * p->kh * p->kw;
+    return ceil_div(p->cg, p->k_c0) * p->k_c0 * p->kh * p->kw;
 }
 
 static inline int64_t qgemm_k1(const struct qgemm_params *p)
@@ -119,20 +123,41 @@ static inline int64_t qgemm_k1(const struct qgemm_params *p)
     return ceil_div(qgemm_k(p), QGEMM_K0);
 }
 
-/* Rows `first` … of picture n and group g as unsigned bytes, `row_bytes` each, zero beyond k: what
- * lies outside the picture is `outside`, and every byte of x gets its top bit changed by `flip`.
+/* Copies of x and w in the order that micro-kernels read: qgemm_pack.c. What lies outside the
+ * picture is `outside`.
  */
 struct qgemm_source {
     const struct kernel_args *args;
     const struct qgemm_params *p;
     const uint8_t *x;
-    uint8_t flip, outside;
+    uint8_t outside;
 };
 
+/* Rows `first` … of picture n and group g, `row_bytes` each, zero beyond k: windows of pixels, or
+ * rows of a matrix.
+ */
 void qgemm_pack_rows(const struct qgemm_source *s, int64_t n, int64_t g, int64_t first,
                      int64_t rows, uint8_t *to, int64_t row_bytes);
 
-/* Panel `panel` of row-major [cg, m] weights, in the packed form, sums included. */
+/* A part of a picture: [⌈cg/C0⌉, rows, columns, C0] with C0 = k_c0, from a pixel that may lie
+ * outside. */
+struct qgemm_picture {
+    int64_t y, x, rows, columns;
+    int64_t plane; /* bytes of the copy from one block of channels to the next */
+};
+
+void qgemm_copy_picture(const struct qgemm_source *s, int64_t n, int64_t g,
+                        const struct qgemm_picture *part, uint8_t *to);
+
+/* A panel of ones, and zeros where k counts channels that are not there. */
+void qgemm_ones(const struct kernel_args *args, uint8_t *to);
+
+/* Panel `panel` of row-major [cg, m] weights, in the packed form, sums included, as signed bytes.
+ */
 void qgemm_pack_panel(const struct kernel_args *args, const uint8_t *w, int64_t panel, uint8_t *to);
+
+/* A packed panel of unsigned bytes as signed ones; `ones` is that of qgemm_ones. */
+void qgemm_sign_panel(const struct kernel_args *args, const uint8_t *panel, const uint8_t *ones,
+                      uint8_t *to);
 
 #endif

@@ -5,11 +5,11 @@
 
 enum { MAX_ROWS = 3, QUARTERS = 4 };
 
-static inline __m256i four_steps(const uint8_t *x)
+static inline __m256i four_steps(const uint8_t *x, uint32_t flip)
 {
-    int32_t four;
+    uint32_t four;
     memcpy(&four, x, sizeof four);
-    return _mm256_cvtepu8_epi16(_mm_set1_epi32(four));
+    return _mm256_cvtepu8_epi16(_mm_set1_epi32((int)(four ^ flip)));
 }
 
 static inline __attribute__((always_inline)) void micro(const struct qgemm_tile *t, int rows)
@@ -21,19 +21,20 @@ static inline __attribute__((always_inline)) void micro(const struct qgemm_tile 
 #pragma GCC unroll 4
         for (int q = 0; q < QUARTERS; q++)
             acc[i][q] = _mm256_setzero_si256();
-    const __m128i flip = _mm_set1_epi32((int)t->flip);
-    const uint8_t *x = t->x, *w = t->w;
-    const int64_t x_row = t->x_row;
+    const uint32_t flip = t->x_flip;
+    const uint8_t *w = t->w;
+    const int64_t x_row = t->x_row, *steps = t->steps;
     for (struct atc_piece piece = {0}; atc_next_piece(t->args, &piece, t->k1);)
-        for (int64_t k = piece.begin; k < piece.end; k++, x += QGEMM_K0, w += QGEMM_BLOCK) {
+        for (int64_t k = piece.begin; k < piece.end; k++, w += QGEMM_BLOCK) {
+            const uint8_t *x = t->x[0] + steps[k];
             __m256i four[MAX_ROWS];
 #pragma GCC unroll 3
             for (int i = 0; i < rows; i++)
-                four[i] = four_steps(x + i * x_row);
+                four[i] = four_steps(x + i * x_row, flip);
 #pragma GCC unroll 4
             for (int q = 0; q < QUARTERS; q++) {
                 const __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)(w + q * 16));
-                const __m256i columns = _mm256_cvtepi8_epi16(_mm_xor_si128(bytes, flip));
+                const __m256i columns = _mm256_cvtepi8_epi16(bytes);
 #pragma GCC unroll 3
                 for (int i = 0; i < rows; i++)
                     acc[i][q] = _mm256_add_epi32(acc[i][q], _mm256_madd_epi16(four[i], columns));
@@ -64,16 +65,8 @@ static void micro_3(const struct qgemm_tile *t)
     micro(t, 3);
 }
 
-static int32_t sum(const uint8_t *row, int64_t n)
-{
-    uint32_t total = 0;
-    for (int64_t i = 0; i < n; i++)
-        total += row[i];
-    return (int32_t)total;
-}
-
 void qgemm_any_avx2(const struct kernel_args *args)
 {
     static const qgemm_micro table[] = {micro_1, micro_2, micro_3};
-    qgemm_drive(args, &(struct qgemm_isa){1, MAX_ROWS, table, sum});
+    qgemm_drive(args, &(struct qgemm_isa){1, MAX_ROWS, table});
 }
