@@ -16,8 +16,9 @@ Feeds = dict[str, Array]
 DEFAULT_BELOW: Final = 2  # 0 and 1 are valid as ids, masks and booleans alike
 
 
-def feeds_for(path: Path) -> Feeds:
-    """Returns fixed inputs: noise of unit variance, integers in [0, below); unknown dimensions count as 1.
+def feeds_for(path: Path, seed: int = 0) -> Feeds:
+    """Returns fixed inputs, others for each `seed`: noise of unit variance, integers in [0, below); unknown dimensions
+    count as 1.
 
     `models/make_models.py` records `below:NAME` in the model's metadata.
     """
@@ -33,7 +34,7 @@ def feeds_for(path: Path) -> Feeds:
             continue
         shape = [max(dim.dim_value, 1) for dim in value.type.tensor_type.shape.dim]
         dtype = onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
-        rng = np.random.default_rng(zlib.crc32(value.name.encode()))
+        rng = np.random.default_rng(zlib.crc32(value.name.encode()) + seed)
         if np.issubdtype(dtype, np.floating):
             feeds[value.name] = rng.standard_normal(shape).astype(dtype)
         else:
