@@ -240,6 +240,13 @@ def qgemm(fill: Fill, n: int) -> Iterator[Case]:
         yield Case("MatMulInteger", [whole(fill(3, 5), types[0]), whole(fill(5, n), types[1])], {}, [1])
 
 
+def int4_matmul(fill: Fill, n: int) -> Iterator[Case]:
+    w, steps = np.full((2, n * 2, 16, 4), 0x5B, np.uint8), np.full((2, n, 16), 0.5, np.float32)
+    attrs = {"N": 17, "K": 16 * n, "block_size": 16, "digits": 3}
+    x = fill(3, 16 * n)
+    yield Case("Int4MatMul", [x, w, steps], attrs, [1, 2], by_reference=False, rtol=1e-5)
+
+
 def quantize(fill: Fill, n: int) -> Iterator[Case]:
     for dtype in ("u1", "i1"):
         x = fill(n)
@@ -296,13 +303,13 @@ CASES: dict[str, Callable[[Fill, int], Iterator[Case]]] = {
     "normalize": normalization, "lrn": lrn, "pool2d": pool2d, "poolnd": poolnd, "depthwise2d": depthwise,
     "unary": unary, "strided_copy": strided_copy, "binary": binary, "classify": classify, "resize2d": resize("linear"),
     "interp": resize("cubic"), "where": where, "cast": cast, "rotary": rotary, "qgemm": qgemm, "quantize": quantize,
-    "dequantize": dequantize, "quant_range": quant_range, "qbinary": qbinary, "qdepthwise": qdepthwise,
+    "int4_matmul": int4_matmul, "dequantize": dequantize, "quant_range": quant_range, "qbinary": qbinary, "qdepthwise": qdepthwise,
     "recurrent": recurrent,
 }  # fmt: skip
 # Families whose cases have no empty dims.
 NEVER_EMPTY = {
     "conv2d", "conv_transpose2d", "convnd", "depthwise2d", "attention", "batchnorm", "normalize", "lrn", "pool2d",
-    "poolnd", "resize2d", "interp", "rotary", "qgemm", "qdepthwise", "softmax",
+    "poolnd", "resize2d", "interp", "rotary", "qgemm", "int4_matmul", "qdepthwise", "softmax",
 }  # fmt: skip
 ELSEWHERE = {
     "aipp": "test_aipp.py",

@@ -1,4 +1,4 @@
-"""Weights quantized in blocks: constants of 2, 4 or 8 bits that DequantizeLinear reads block by block."""
+"""Weights quantized in blocks: of 4 bits by a kernel, else constants that DequantizeLinear reads block by block."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from atcpy.ir import DType, Tensor, Value
 from atcpy.ir.tensor import Array
 from atcpy.ops.contrib.expansion import Expansion
 from atcpy.ops.contrib.record import contrib
+from atcpy.ops.quant.int4_matmul import MAX_BLOCK, pack_steps, pack_weights
 
 _UNSIGNED = {2: DType.UINT2, 4: DType.UINT4, 8: DType.UINT8}
+_LEVEL_INT8 = 4  # of `accuracy_level`: the left operand may be rounded to 8 bits
 
 
 def unpacked(bytes_: Array, bits: int) -> Array:
@@ -44,7 +46,7 @@ def _bytes_of(e: Expansion, name: str, rows: int, columns: int) -> Array:
 def matmul_nbits(e: Expansion) -> Value:
     """A · Wᵀ, W[n, k] = (B[n, k] − zero point) · scale of the block of k.
 
-    B stays packed: it becomes a constant of 2, 4 or 8 bits that DequantizeLinear reads in blocks.
+    B stays packed: Int4MatMul reads 4 bits; else it becomes a constant that DequantizeLinear reads in blocks.
     """
     e.refuse_inputs("g_idx", "quantize the model without reordered groups")
     e.refuse_attrs("weight_prepacked", "export the model before weights are packed for a device")
@@ -55,12 +57,35 @@ def matmul_nbits(e: Expansion) -> Value:
     if block < 16 or block & (block - 1):
         raise e.invalid(f"block_size = {block} is no power of 2 from 16 on")
     blocks = -(-columns // block)
+    if bits == 4 and block <= MAX_BLOCK and _is_float32(e):
+        return e.sum(_int4_matmul(e, rows, columns, block), e.input("bias"))
     weights = unpacked(_bytes_of(e, "B", rows, blocks * block * bits // 8), bits)[:, :columns]
     b = e.const(weights, _UNSIGNED[bits])
     scales = e.reshape(e.operand("scales"), (rows, blocks))
     wide = _dequantized_blocks(e, b, scales, (rows, blocks), bits, block)
     y = e.op("MatMul", e.operand("A"), e.transpose(wide, (1, 0)))
     return e.sum(y, e.input("bias"))
+
+
+def _is_float32(e: Expansion) -> bool:
+    """True if the kernel's types are those of the node: float32, and zero points of 4 bits or none."""
+    zero_points, scales = e.input("zero_points"), e.operand("scales")
+    is_integer = zero_points is None or zero_points.desc.dtype is DType.UINT8
+    return is_integer and e.dtype_of(e.operand("A")) is DType.FLOAT32 and scales.tensor is not None
+
+
+def _int4_matmul(e: Expansion, rows: int, columns: int, block: int) -> Value:
+    blocks = -(-columns // block)
+    b = _bytes_of(e, "B", rows, blocks * block // 2).reshape(rows, blocks, block // 2)
+    scales = _constant(e, "scales").array
+    if scales.dtype != np.float32 or scales.size != rows * blocks:
+        raise e.invalid(f"scales are {scales.size} of {scales.dtype}, {rows} times {blocks} of float32 are required")
+    operands = [e.operand("A"), e.const(pack_weights(b)), e.const(pack_steps(scales.reshape(rows, blocks)))]
+    if e.input("zero_points") is not None:
+        zeros = unpacked(_bytes_of(e, "zero_points", rows, -(-blocks // 2)), 4)[:, :blocks]
+        operands.append(e.const(pack_steps(zeros)))
+    digits = 1 if e.node.int_attr("accuracy_level", 0) == _LEVEL_INT8 else 3
+    return e.op("Int4MatMul", *operands, N=rows, K=columns, block_size=block, digits=digits)
 
 
 def _dequantized_blocks(e: Expansion, b: Value, scales: Value, shape: tuple[int, int], bits: int, block: int) -> Value:

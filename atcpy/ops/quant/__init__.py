@@ -1,3 +1,3 @@
 """Quantisation, and products and elementwise ops on quantised bytes."""
 
-from atcpy.ops.quant import qelementwise, qgemm, quantize
+from atcpy.ops.quant import int4_matmul, qelementwise, qgemm, quantize

@@ -14,6 +14,7 @@ from atcpy.exporters.onnx import export_model
 from atcpy.ir import Graph, Tensor
 from atcpy.ir.verify import violations
 from atcpy.ops.ml.trees import evaluate_trees
+from atcpy.ops.quant.int4_matmul import evaluate_int4_matmul
 from atcpy.options import ParseOptions
 from atcpy.parsers.onnx import import_onnx
 from atcpy.parsers.parsed import ParsedModel
@@ -51,20 +52,29 @@ class Trees(OpRun):
         return tuple(evaluate_trees(make_node("Trees", arrays, attrs), arrays))
 
 
+class Int4MatMul(OpRun):
+    """The internal op of products with weights of 4 bits."""
+
+    op_domain = ""
+
+    def _run(self, *arrays: Array, **attrs: object) -> tuple[Array, ...]:
+        return tuple(evaluate_int4_matmul(make_node("Int4MatMul", arrays, attrs), arrays))
+
+
 def run_reference(model: onnx.ModelProto, feeds: Mapping[str, Array]) -> list[Array]:
-    results = ReferenceEvaluator(model, new_ops=[Trees]).run(None, dict(feeds))
+    results = ReferenceEvaluator(model, new_ops=[Trees, Int4MatMul]).run(None, dict(feeds))
     assert isinstance(results, list)
     return results
 
 
 def run_canonical(graph: Graph, feeds: Mapping[str, Array]) -> list[Array]:
     """Run with ONNX Runtime if it supports the exported opset, else with the reference evaluator, which also runs
-    Attention, whose mask ONNX Runtime does not broadcast over the queries, and the internal op Trees.
+    Attention, whose mask ONNX Runtime does not broadcast over the queries, and the internal ops.
     """
     model = export_model(graph)
     defaults = {node.output.name: node.attrs.get("default") for node in graph.inputs}
     feeds = {name: item.array for name, item in defaults.items() if isinstance(item, Tensor)} | dict(feeds)
-    is_known = not any(graph.nodes_of("Attention")) and not any(graph.nodes_of("Trees"))
+    is_known = not any(graph.has_any({op_type}) for op_type in ("Attention", "Trees", "Int4MatMul"))
     if model.opset_import[0].version <= 26 and is_known:
         return run_ort(model, feeds)
     return run_reference(model, feeds)

@@ -5,8 +5,8 @@
 #define ATC_COUNT_UP_H
 
 #define COUNT_TO_3(M, ...)  M(__VA_ARGS__, 1) M(__VA_ARGS__, 2) M(__VA_ARGS__, 3)
-#define COUNT_TO_6(M, ...)                                                                         \
-    COUNT_TO_3(M, __VA_ARGS__) M(__VA_ARGS__, 4) M(__VA_ARGS__, 5) M(__VA_ARGS__, 6)
+#define COUNT_TO_4(M, ...) COUNT_TO_3(M, __VA_ARGS__) M(__VA_ARGS__, 4)
+#define COUNT_TO_6(M, ...) COUNT_TO_4(M, __VA_ARGS__) M(__VA_ARGS__, 5) M(__VA_ARGS__, 6)
 #define COUNT_TO_8(M, ...) COUNT_TO_6(M, __VA_ARGS__) M(__VA_ARGS__, 7) M(__VA_ARGS__, 8)
 #define COUNT_TO_12(M, ...)                                                                        \
     COUNT_TO_8(M, __VA_ARGS__)                                                                     \
