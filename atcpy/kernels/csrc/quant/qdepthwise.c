@@ -13,7 +13,7 @@ static const char *check(const struct task_view *task)
         !ATC_SIZES_OK(0, p->pt, p->pl))
         return "a size is out of range";
     const int64_t window_h = atc_add(atc_mul(p->oh - 1, p->sh), atc_mul(p->kh - 1, p->dh));
-    const int64_t window_w = atc_add(atc_mul(p->ow - 1, p->sw), atc_mul(p->kw, p->dw));
+    const int64_t window_w = atc_add(atc_mul(p->ow - 1, p->sw), atc_mul(p->kw + 3, p->dw));
     if (atc_mul(atc_add(window_h, 1), atc_mul(window_w, 4 * QDW_C0)) >= ATC_TOO_BIG)
         return "the windows reach too far";
     const char *reason = qgemm_check_operands(
@@ -54,7 +54,7 @@ static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
     return (struct kernel_cost){
         .items = atc_mul(planes(p), plan.chunks),
         .work = atc_mul(planes(p), atc_add(atc_mul(packed, plan.chunks), steps)),
-        .scratch = atc_add(atc_mul(packed, QDW_C0 * 4),
+        .scratch = atc_add(atc_add(atc_mul(packed, QDW_C0 * 5), QDW_COPY_END),
                            atc_mul(taps, QDW_C0 * 4 + (int64_t)sizeof(int64_t)))};
 }
 

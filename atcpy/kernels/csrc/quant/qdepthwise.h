@@ -10,7 +10,7 @@
 
 #include "quant/qgemm.h"
 
-enum { QDW_C0 = QGEMM_PANEL };
+enum { QDW_C0 = QGEMM_PANEL, QDW_COPY_END = 3 * QDW_C0 /* the last position has four pixels */ };
 
 #define QDEPTHWISE_FIELDS(I64, I64S, F64, ENUM)                                                    \
     I64(n)                                                                                         \
@@ -20,32 +20,39 @@ DECLARE_PARAMS(qdepthwise, QDEPTHWISE_FIELDS)
 
 /* Rows of results of one block of channels of one picture: a work item. Its windows are packed: a
  * position has in each of 16 lanes two taps, of the columns `at` and `at + dw`, so that one
- * instruction multiplies and adds both.
+ * instruction multiplies and adds both. Where weights less their zero points fit into bytes, and
+ * taps are neighbours, an ISA may take four taps of a result at a position.
  */
 enum { QDW_ROWS = 8, QDW_WIDTH = 8 /* results that are summed at once */ };
 
 struct qdw_plan {
     int64_t chunks;           /* items of a plane */
     int64_t in_rows, columns; /* packed positions */
-    int64_t pairs;            /* of taps in a row of the kernel */
+    int64_t pairs, quads;     /* of taps in a row of the kernel */
 };
 
 static inline struct qdw_plan qdw_plan(const struct qdepthwise_params *p)
 {
-    const int64_t rows = min_i64(QDW_ROWS, p->oh), pairs = ceil_div(p->kw, 2);
+    const int64_t rows = min_i64(QDW_ROWS, p->oh);
+    const int64_t pairs = ceil_div(p->kw, 2), quads = ceil_div(p->kw, 4);
+    const int64_t by_pairs = (p->ow - 1) * p->sw + (pairs - 1) * 2 * p->dw + 1;
+    const int64_t by_quads = (p->ow - 1) * p->sw + quads * 4;
     return (struct qdw_plan){
         .chunks = ceil_div(p->oh, QDW_ROWS),
         .in_rows = (rows - 1) * p->sh + (p->kh - 1) * p->dh + 1,
-        .columns = (p->ow - 1) * p->sw + (pairs - 1) * 2 * p->dw + 1,
+        .columns = by_pairs > by_quads ? by_pairs : by_quads,
         .pairs = pairs,
+        .quads = quads,
     };
 }
 
-/* What `results` neighbouring windows are summed up from; `in` steps by `step` words a result. */
+/* What `results` neighbouring windows are summed up from; `in` steps by `step` words a result, the
+ * weights by QDW_C0 a position.
+ */
 struct qdw_windows {
     const uint32_t *in;
     int64_t step;
-    const int64_t *offsets; /* of the pairs of taps */
+    const int64_t *offsets; /* of the positions of a window */
     const uint32_t *weights;
     int64_t taps;
     int results;
@@ -53,5 +60,14 @@ struct qdw_windows {
 
 /* Sums and finishes them; the tile says where to. */
 typedef void (*qdw_micro)(const struct qdw_windows *windows, const struct qgemm_tile *tile);
+
+/* Positions of four taps, of neighbouring pixels, from the pixels of some rows side by side. */
+typedef void (*qdw_pack)(const uint8_t *from, uint32_t *to, int64_t positions, uint8_t flip);
+
+/* What an ISA brings; NULL for four taps that it does not take at once. */
+struct qdw_isa {
+    qdw_micro pairs, quads;
+    qdw_pack pack_quads;
+};
 
 #endif

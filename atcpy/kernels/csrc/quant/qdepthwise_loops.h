@@ -6,11 +6,13 @@ struct qdw {
     const struct kernel_args *args;
     struct qdw_plan plan;
     struct atc_meter meter;
-    qdw_micro micro;
+    const struct qdw_isa *isa;
+    bool by_quads;
     uint8_t flip, outside;
+    uint8_t *copy;     /* [in_rows][columns][16], and QDW_COPY_END bytes */
     uint32_t *packed;  /* [in_rows][columns][16] */
-    uint32_t *weights; /* [kh][pairs][16] */
-    int64_t *offsets;  /* of the taps, in words */
+    uint32_t *weights; /* [kh][pairs][16], or [kh][quads][16] */
+    int64_t *offsets;  /* of the positions of a window, in words */
     int64_t block;     /* whose weights these are, or -1 */
     struct qgemm_columns columns;
     struct qgemm_tile tile;
@@ -56,6 +58,37 @@ pack_positions(const struct qdw *d, const uint8_t *row, int64_t width, const uin
     }
 }
 
+static void fill_pixels(const struct qdw *d, uint8_t *to, int64_t begin, int64_t end)
+{
+    for (struct atc_piece piece = {begin, begin}; atc_next_piece(d->args, &piece, end);)
+        memset(to + piece.begin * QDW_C0, d->outside ^ d->flip,
+               (size_t)((piece.end - piece.begin) * QDW_C0));
+}
+
+/* Positions of four taps: of rows that are copied with what lies outside, so that none needs a
+ * test. */
+static void pack_quads(struct qdw *d, const uint8_t *plane, int64_t first_row)
+{
+    const struct qdepthwise_params *p = d->p;
+    const int64_t columns = d->plan.columns, row_bytes = columns * QDW_C0;
+    const int64_t begin = min_i64(p->pl, columns), end = min_i64(p->w + p->pl, columns);
+    uint8_t *to = d->copy;
+    for (int64_t r = 0; r < d->plan.in_rows && !atc_spend(&d->meter, columns);
+         r++, to += row_bytes) {
+        const int64_t at = first_row * p->sh - p->pt + r;
+        const bool is_inside = at >= 0 && at < p->h;
+        fill_pixels(d, to, 0, is_inside ? begin : columns);
+        if (!is_inside)
+            continue;
+        atc_copy(d->args, to + begin * QDW_C0, plane + at * p->w * QDW_C0, (end - begin) * QDW_C0);
+        fill_pixels(d, to, end, columns);
+    }
+    fill_pixels(d, to, 0, QDW_COPY_END / QDW_C0);
+    for (struct atc_piece piece = {0}; atc_next_piece(d->args, &piece, d->plan.in_rows * columns);)
+        d->isa->pack_quads(d->copy + piece.begin * QDW_C0, d->packed + piece.begin * QDW_C0,
+                           piece.end - piece.begin, d->flip);
+}
+
 static void pack(struct qdw *d, const uint8_t *plane, int64_t first_row)
 {
     const struct qdepthwise_params *p = d->p;
@@ -80,28 +113,77 @@ static int32_t byte_at(const uint8_t *bytes, int64_t at, bool is_signed)
     return is_signed ? (int8_t)bytes[at] : bytes[at];
 }
 
-/* Weights less their zero points, in pairs of taps, and what finishes the sums of the block. */
+/* What the weights of a block are less their zero points. */
+struct qdw_weights {
+    const uint8_t *w; /* [kh][kw][16] */
+    int32_t zeros[QDW_C0];
+    bool is_signed;
+};
+
+/* Those of a tap in all channels; none beyond the row. */
+static inline void weights_at(const struct qdw *d, const struct qdw_weights *w, int64_t y,
+                              int64_t x, int32_t *restrict to)
+{
+    const uint8_t *from = w->w + (y * d->p->kw + x) * QDW_C0;
+    const int32_t flip = w->is_signed ? 0x80 : 0; /* to and from unsigned bytes */
+    if (x >= d->p->kw)
+        memset(to, 0, QDW_C0 * sizeof *to);
+    else
+        for (int i = 0; i < QDW_C0; i++)
+            to[i] = (from[i] ^ flip) - flip - w->zeros[i];
+}
+
+/* Chooses how many taps a position has, and says where those of a window lie. */
+static void choose_positions(struct qdw *d, const struct qdw_weights *w)
+{
+    const struct qdepthwise_params *p = d->p;
+    d->by_quads = d->isa->quads != NULL && p->dw == 1;
+    for (int64_t y = 0; d->by_quads && y < p->kh; y++)
+        for (int64_t x = 0; x < p->kw && !atc_spend(&d->meter, QDW_C0); x++) {
+            int32_t value[QDW_C0], wide = 0;
+            weights_at(d, w, y, x, value);
+            for (int i = 0; i < QDW_C0; i++)
+                wide |= value[i] - INT8_MIN;
+            d->by_quads &= (wide & ~UINT8_MAX) == 0;
+        }
+    const int64_t positions = d->by_quads ? d->plan.quads : d->plan.pairs;
+    for (int64_t y = 0; y < p->kh; y++)
+        for (int64_t x = 0; x < positions && !atc_spend(&d->meter, 1); x++)
+            d->offsets[y * positions + x] =
+                (y * p->dh * d->plan.columns + x * (d->by_quads ? 4 : 2 * p->dw)) * QDW_C0;
+}
+
+/* Weights by positions, and what finishes the sums of the block. */
 static void take_weights(struct qdw *d, int64_t block)
 {
     const struct qdepthwise_params *p = d->p;
     const void *const *src = d->args->src;
-    const uint8_t *w = (const uint8_t *)src[QGEMM_W] + block * p->kh * p->kw * QDW_C0;
-    const bool is_signed = p->w_signed == 1;
+    struct qdw_weights w = {
+        .w = (const uint8_t *)src[QGEMM_W] + block * p->kh * p->kw * QDW_C0,
+        .is_signed = p->w_signed == 1,
+    };
     uint32_t sums[QDW_C0] = {0};
-    int32_t zeros[QDW_C0] = {0};
     const int64_t first = block * QDW_C0, channels = min_i64(QDW_C0, p->c - first);
     for (int64_t i = 0; i < channels && src[QGEMM_W_ZERO] != NULL; i++)
-        zeros[i] = byte_at(src[QGEMM_W_ZERO], p->w_zeros == 1 ? 0 : first + i, is_signed);
+        w.zeros[i] = byte_at(src[QGEMM_W_ZERO], p->w_zeros == 1 ? 0 : first + i, w.is_signed);
+    choose_positions(d, &w);
+    const int64_t taps = d->by_quads ? 4 : 2,
+                  positions = d->by_quads ? d->plan.quads : d->plan.pairs;
+    const uint32_t mask = d->by_quads ? 0xff : 0xffff;
+    uint32_t *to = d->weights;
     for (int64_t y = 0; y < p->kh; y++)
-        for (int64_t x = 0; x < d->plan.pairs * 2 && !atc_spend(&d->meter, QDW_C0); x++)
-            for (int64_t i = 0; i < QDW_C0; i++) {
-                uint32_t *pair = d->weights + (y * d->plan.pairs + x / 2) * QDW_C0 + i;
-                const int32_t value =
-                    x < p->kw ? byte_at(w, (y * p->kw + x) * QDW_C0 + i, is_signed) - zeros[i] : 0;
-                const uint32_t half = (uint32_t)value & 0xffff;
-                *pair = x % 2 == 0 ? half : *pair | half << 16;
-                sums[i] += (uint32_t)value;
+        for (int64_t x = 0; x < positions && !atc_spend(&d->meter, 4 * QDW_C0); x++, to += QDW_C0) {
+            uint32_t all[QDW_C0] = {0};
+            for (int64_t tap = 0; tap < taps; tap++) {
+                int32_t value[QDW_C0];
+                weights_at(d, &w, y, x * taps + tap, value);
+                for (int i = 0; i < QDW_C0; i++)
+                    all[i] |= ((uint32_t)value[i] & mask) << (d->by_quads ? 8 : 16) * tap;
+                for (int i = 0; i < QDW_C0; i++)
+                    sums[i] += (uint32_t)value[i];
             }
+            memcpy(to, all, sizeof all);
+        }
     d->columns = (struct qgemm_columns){0};
     qgemm_fill(&d->columns, d->args, (enum qgemm_result)p->result, first, channels, p->w_scales);
     for (int64_t i = 0; i < channels; i++)
@@ -118,11 +200,12 @@ static void run_row(struct qdw *d, const uint32_t *in)
         .step = p->sw * QDW_C0,
         .offsets = d->offsets,
         .weights = d->weights,
-        .taps = p->kh * d->plan.pairs,
+        .taps = p->kh * (d->by_quads ? d->plan.quads : d->plan.pairs),
     };
+    const qdw_micro micro = d->by_quads ? d->isa->quads : d->isa->pairs;
     for (int64_t x = 0; x < p->ow && !atc_spend(&d->meter, 8 * windows.taps); x += QDW_WIDTH) {
         windows.results = (int)min_i64(QDW_WIDTH, p->ow - x);
-        d->micro(&windows, &d->tile);
+        micro(&windows, &d->tile);
         windows.in += QDW_WIDTH * windows.step;
         d->tile.dst += windows.results * d->tile.dst_row;
     }
@@ -135,20 +218,23 @@ static void run_item(struct qdw *d, int64_t item)
     const int64_t block = plane % ceil_div(p->c, QDW_C0), rows = min_i64(QDW_ROWS, p->oh - row);
     if (d->block != block)
         take_weights(d, block);
-    pack(d, (const uint8_t *)d->args->src[QGEMM_X] + plane * p->h * p->w * QDW_C0, row);
+    if (atc_was_stopped(d->args))
+        return; /* not all offsets may be written */
+    (d->by_quads ? pack_quads : pack)(
+        d, (const uint8_t *)d->args->src[QGEMM_X] + plane * p->h * p->w * QDW_C0, row);
     d->tile.dst = (uint8_t *)d->args->dst[0] + (plane * p->oh + row) * p->ow * d->tile.dst_row;
     for (int64_t r = 0; r < rows; r++)
         run_row(d, d->packed + r * p->sh * d->plan.columns * QDW_C0);
 }
 
-static void qdepthwise_items(const struct kernel_args *args, qdw_micro micro)
+static void qdepthwise_items(const struct kernel_args *args, const struct qdw_isa *isa)
 {
     const struct qdepthwise_params *p = args->params;
     struct qdw d = {.p = p,
                     .args = args,
                     .plan = qdw_plan(p),
                     .meter = {.args = args},
-                    .micro = micro,
+                    .isa = isa,
                     .block = -1};
     const uint8_t *x_zero = args->src[QGEMM_X_ZERO], *y_zero = args->src[QGEMM_Y_ZERO];
     d.flip = p->x_signed == 1 ? 0x80 : 0;
@@ -156,11 +242,7 @@ static void qdepthwise_items(const struct kernel_args *args, qdw_micro micro)
     d.packed = args->scratch;
     d.weights = d.packed + d.plan.in_rows * d.plan.columns * QDW_C0;
     d.offsets = (int64_t *)(void *)(d.weights + p->kh * d.plan.pairs * QDW_C0);
-    for (int64_t y = 0; y < p->kh; y++)
-        for (int64_t x = 0; x < d.plan.pairs && !atc_spend(&d.meter, 1); x++)
-            d.offsets[y * d.plan.pairs + x] = (y * p->dh * d.plan.columns + x * 2 * p->dw) * QDW_C0;
-    if (atc_was_stopped(args))
-        return; /* not all offsets may be written */
+    d.copy = (uint8_t *)(d.offsets + p->kh * d.plan.pairs);
     d.tile = (struct qgemm_tile){
         .args = args,
         .columns = &d.columns,

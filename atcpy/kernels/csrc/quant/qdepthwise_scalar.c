@@ -23,5 +23,5 @@ static void micro(const struct qdw_windows *w, const struct qgemm_tile *tile)
 
 void qdepthwise_any_scalar(const struct kernel_args *args)
 {
-    qdepthwise_items(args, micro);
+    qdepthwise_items(args, &(struct qdw_isa){.pairs = micro});
 }

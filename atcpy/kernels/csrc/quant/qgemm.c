@@ -325,17 +325,17 @@ void qgemm_fill(struct qgemm_columns *to, const struct kernel_args *args, enum q
     const float *x_scale = args->src[QGEMM_X_SCALE], *w_scale = args->src[QGEMM_W_SCALE];
     const float *y_scale = args->src[QGEMM_Y_SCALE];
     const void *bias = args->src[QGEMM_BIAS];
-    for (int64_t i = 0; i < columns; i++) {
-        const int64_t m = first + i;
-        if (bias != NULL && result == QGEMM_F32)
-            to->bias[i] = ((const float *)bias)[m];
-        else if (bias != NULL)
-            to->start[i] = ((const int32_t *)bias)[m];
-        if (result != QGEMM_I32)
-            to->scale[i] = *x_scale * w_scale[w_scales == 1 ? 0 : m];
-        if (result == QGEMM_I8 || result == QGEMM_U8)
+    /* Loops of their own, of which the compiler makes vectors. */
+    if (bias != NULL)
+        memcpy(result == QGEMM_F32 ? (void *)to->bias : to->start, (const int32_t *)bias + first,
+               (size_t)columns * sizeof(int32_t));
+    if (result == QGEMM_I32)
+        return;
+    for (int64_t i = 0; i < columns; i++)
+        to->scale[i] = *x_scale * w_scale[w_scales == 1 ? 0 : first + i];
+    if (result != QGEMM_F32)
+        for (int i = 0; i < QGEMM_PANEL; i++)
             to->scale[i] /= *y_scale;
-    }
 }
 
 /* What the columns of a panel need, from its sums and the scales and zero points. */
@@ -348,13 +348,18 @@ static void fill_columns(const struct drive *d, int64_t first, int64_t columns,
     memcpy(sums, panel + d->b.panel_bytes - QGEMM_BLOCK, sizeof sums);
     *to = (struct qgemm_columns){0};
     qgemm_fill(to, d->args, (enum qgemm_result)p->result, first, columns, p->w_scales);
-    for (int64_t i = 0; i < columns; i++) {
-        const int32_t zero =
-            zero_at(d->args->src[QGEMM_W_ZERO], p->w_zeros, first + i, p->w_signed == 1);
-        const uint32_t sum = (uint32_t)sums[i] - products * (uint32_t)zero;
-        to->start[i] = (int32_t)((uint32_t)to->start[i] - (uint32_t)d->x_zero * sum);
-        to->w_zero[i] = p->w_signed == 1 ? zero : zero - 128;
-    }
+    if (d->needs_sums)
+        for (int64_t i = 0; i < columns; i++) {
+            const int32_t zero =
+                zero_at(d->args->src[QGEMM_W_ZERO], p->w_zeros, first + i, p->w_signed == 1);
+            sums[i] = (int32_t)((uint32_t)sums[i] - products * (uint32_t)zero);
+            to->w_zero[i] = p->w_signed == 1 ? zero : zero - 128;
+        }
+    else if (p->w_signed == 0) /* every zero point is the middle */
+        for (int i = 0; i < QGEMM_PANEL; i++)
+            sums[i] = (int32_t)((uint32_t)sums[i] - products * 128);
+    for (int i = 0; i < QGEMM_PANEL; i++)
+        to->start[i] = (int32_t)((uint32_t)to->start[i] - (uint32_t)d->x_zero * (uint32_t)sums[i]);
 }
 
 /* Results of a tile that y keeps apart, one plane a channel. */
