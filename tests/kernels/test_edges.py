@@ -303,7 +303,8 @@ CASES: dict[str, Callable[[Fill, int], Iterator[Case]]] = {
     "normalize": normalization, "lrn": lrn, "pool2d": pool2d, "poolnd": poolnd, "depthwise2d": depthwise,
     "unary": unary, "strided_copy": strided_copy, "binary": binary, "classify": classify, "resize2d": resize("linear"),
     "interp": resize("cubic"), "where": where, "cast": cast, "rotary": rotary, "qgemm": qgemm, "quantize": quantize,
-    "int4_matmul": int4_matmul, "dequantize": dequantize, "quant_range": quant_range, "qbinary": qbinary, "qdepthwise": qdepthwise,
+    "int4_matmul": int4_matmul,
+    "dequantize": dequantize, "quant_range": quant_range, "qbinary": qbinary, "qdepthwise": qdepthwise,
     "recurrent": recurrent,
 }  # fmt: skip
 # Families whose cases have no empty dims.

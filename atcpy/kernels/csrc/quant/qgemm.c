@@ -434,6 +434,7 @@ static void run_tiles(struct drive *d, const struct position *at, struct qgemm_t
             tile->dst += rows * tile->dst_row;
         if (tile->row_sums != NULL)
             tile->row_sums += rows;
+        tile->next = tile->w;
     }
 }
 
@@ -447,6 +448,7 @@ static struct qgemm_tile tile_of(const struct drive *d, const uint8_t *w,
         .x_flip = d->x_flip * UINT32_C(0x01010101),
         .w = w,
         .w_panel = d->b.panel_bytes,
+        .next = w,
         .k1 = qgemm_k1(d->p),
         .columns = columns,
     };
@@ -463,6 +465,7 @@ static void run_panels(struct drive *d, const struct position *at, const uint8_t
         fill_columns(d, at->g * p->mg + first + b * QGEMM_PANEL,
                      min_i64(QGEMM_PANEL, width - b * QGEMM_PANEL), w + b * d->b.panel_bytes,
                      columns + b);
+    const uint8_t *next = w + blocks * d->b.panel_bytes;
     if (p->w_packed == 1 && p->w_signed == 0) {
         for (int b = 0; b < blocks; b++)
             qgemm_sign_panel(d->args, w + b * d->b.panel_bytes, d->ones,
@@ -470,6 +473,8 @@ static void run_panels(struct drive *d, const struct position *at, const uint8_t
         w = d->packed_w;
     }
     struct qgemm_tile tile = tile_of(d, w, columns);
+    if (p->w_packed == 1 && at->panel + 2 * blocks <= d->b.panels)
+        tile.next = next;
     tile.row_sums = d->needs_sums ? d->row_sums : NULL;
     tile.last_columns = width - (blocks - 1) * QGEMM_PANEL;
     tile.result = (enum qgemm_result)p->result;
@@ -568,16 +573,20 @@ static void fill_steps(struct drive *d)
 {
     const struct qgemm_params *p = d->p;
     const struct blocking *b = &d->b;
-    const int64_t words = p->k_c0 / QGEMM_K0, taps = p->kh * p->kw, k1 = qgemm_k1(p);
-    for (struct atc_piece piece = {0}; atc_next_piece(d->args, &piece, k1);)
-        for (int64_t k = piece.begin; k < piece.end; k++) {
-            if (b->reading != PICTURE) {
-                d->steps[k] = k * QGEMM_K0;
-                continue;
-            }
-            const int64_t tap = k / words % taps;
-            d->steps[k] = k / words / taps * b->plane + tap / p->kw * p->dh * b->pitch +
-                          tap % p->kw * p->dw * p->k_c0 + k % words * QGEMM_K0;
+    int64_t *to = d->steps;
+    if (b->reading != PICTURE) {
+        const int64_t k1 = qgemm_k1(p);
+        for (struct atc_piece piece = {0}; atc_next_piece(d->args, &piece, k1);)
+            for (int64_t k = piece.begin; k < piece.end; k++)
+                to[k] = k * QGEMM_K0;
+        return;
+    }
+    for (int64_t block = 0; block < ceil_div(p->cg, p->k_c0); block++)
+        for (int64_t y = 0; y < p->kh && !atc_spend(&d->meter, p->kw); y++) {
+            int64_t at = block * b->plane + y * p->dh * b->pitch;
+            for (int64_t x = 0; x < p->kw; x++, at += p->dw * p->k_c0)
+                for (int64_t c = 0; c < p->k_c0; c += QGEMM_K0)
+                    *to++ = at + c;
         }
 }
 

@@ -80,6 +80,7 @@ struct qgemm_tile {
     uint32_t x_flip;
     const uint8_t *w;
     int64_t w_panel;                     /* bytes from one panel to the next */
+    const uint8_t *next;                 /* panels that are read next, to be fetched into L2 */
     int64_t k1;                          /* runs of QGEMM_K0 steps */
     const struct qgemm_columns *columns; /* one a panel */
     const int32_t *row_sums;             /* of x; NULL where every w_zero is 0 */

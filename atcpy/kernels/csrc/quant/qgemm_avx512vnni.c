@@ -25,15 +25,17 @@ static inline __attribute__((always_inline)) void micro(const struct qgemm_tile 
             acc[b][i] = qgemm_start_avx512(t, b);
 
     const __m512i flip = _mm512_set1_epi32((int)t->x_flip);
-    const uint8_t *w = t->w;
+    const uint8_t *w = t->w, *next = t->next;
     const int64_t w_panel = t->w_panel, x_row = t->x_row, *steps = t->steps;
     for (struct atc_piece piece = {0}; atc_next_piece(t->args, &piece, t->k1);)
-        for (int64_t k = piece.begin; k < piece.end; k++, w += QGEMM_BLOCK) {
+        for (int64_t k = piece.begin; k < piece.end; k++, w += QGEMM_BLOCK, next += QGEMM_BLOCK) {
             const uint8_t *x[2] = {t->x[0] + steps[k], t->x[1] + steps[k]};
             __m512i panel[MAX_BLOCKS];
 #pragma GCC unroll 2
-            for (int b = 0; b < blocks; b++)
+            for (int b = 0; b < blocks; b++) {
+                _mm_prefetch((const char *)next + b * w_panel, _MM_HINT_T1);
                 panel[b] = _mm512_loadu_si512(w + b * w_panel);
+            }
 #pragma GCC unroll 14
             for (int i = 0; i < rows; i++) {
                 const __m512i four =
