@@ -156,27 +156,62 @@ void qgemm_sign_panel(const struct kernel_args *args, const uint8_t *panel, cons
     memcpy(to + bytes, panel + bytes, QGEMM_BLOCK);
 }
 
-/* Four rows of 16 columns, or fewer of either, as a row of a panel; adds to the columns' sums. */
-static inline __attribute__((always_inline)) void pack_four(const uint8_t *from, int64_t row_bytes,
-                                                            int64_t rows, int64_t columns,
-                                                            bool is_signed, uint8_t *restrict to,
-                                                            uint32_t *restrict sums)
+/* 16 bytes, as the vectors that every compiler target has. */
+typedef uint8_t bytes16 __attribute__((vector_size(16)));
+typedef uint16_t words8 __attribute__((vector_size(16)));
+
+/* Sums of bytes in 16 bits: those of two rows of each column side by side. */
+enum { SUMMED_STEPS = 128 }; /* of up to 2 · 255 */
+struct column_sums {
+    words8 pairs[4];
+    int64_t steps;
+    uint32_t total[QGEMM_PANEL];
+};
+
+static void flush_sums(struct column_sums *sums)
 {
-    uint8_t row[QGEMM_K0][QGEMM_PANEL] = {0};
-    const int32_t flip = is_signed ? 0x80 : 0; /* to and from unsigned bytes */
-    for (int64_t r = 0; r < rows; r++)
-        memcpy(row[r], from + r * row_bytes, (size_t)columns);
     for (int j = 0; j < QGEMM_PANEL; j++)
-        for (int64_t r = 0; r < rows; r++)
-            sums[j] += (uint32_t)((row[r][j] ^ flip) - flip);
-    for (int64_t r = 0; r < rows && !is_signed; r++)
-        for (int j = 0; j < QGEMM_PANEL; j++)
-            row[r][j] ^= 0x80;
-    for (int j = 0; j < QGEMM_PANEL; j++) {
-        const uint32_t four = (uint32_t)row[0][j] | (uint32_t)row[1][j] << 8 |
-                              (uint32_t)row[2][j] << 16 | (uint32_t)row[3][j] << 24;
-        memcpy(to + j * QGEMM_K0, &four, sizeof four);
+        sums->total[j] +=
+            (uint32_t)sums->pairs[j / 4][j % 4 * 2] + sums->pairs[j / 4][j % 4 * 2 + 1];
+    memset(sums->pairs, 0, sizeof sums->pairs);
+    sums->steps = 0;
+}
+
+static inline bytes16 load16(const uint8_t *from)
+{
+    bytes16 v;
+    memcpy(&v, from, sizeof v);
+    return v;
+}
+
+#define LOW_BYTES  0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
+#define HIGH_BYTES 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
+#define LOW_WORDS  0, 8, 1, 9, 2, 10, 3, 11
+#define HIGH_WORDS 4, 12, 5, 13, 6, 14, 7, 15
+
+/* Four rows of 16 columns as a row of a panel. Unsigned bytes are summed up: signed ones once
+ * `flip` changed their top bits, which all that is written then has changed by `flip_back`.
+ */
+static inline void pack_four(const uint8_t *rows[QGEMM_K0], uint8_t flip, uint8_t *to,
+                             struct column_sums *sums)
+{
+    const bytes16 a = load16(rows[0]) ^ flip, b = load16(rows[1]) ^ flip;
+    const bytes16 c = load16(rows[2]) ^ flip, d = load16(rows[3]) ^ flip;
+    const words8 ab[2] = {(words8)__builtin_shufflevector(a, b, LOW_BYTES),
+                          (words8)__builtin_shufflevector(a, b, HIGH_BYTES)};
+    const words8 cd[2] = {(words8)__builtin_shufflevector(c, d, LOW_BYTES),
+                          (words8)__builtin_shufflevector(c, d, HIGH_BYTES)};
+    for (size_t half = 0; half < 2; half++) {
+        const words8 quads[2] = {__builtin_shufflevector(ab[half], cd[half], LOW_WORDS),
+                                 __builtin_shufflevector(ab[half], cd[half], HIGH_WORDS)};
+        for (size_t i = 0; i < 2; i++) {
+            sums->pairs[2 * half + i] += (quads[i] & 0xff) + (quads[i] >> 8);
+            const bytes16 packed = (bytes16)quads[i] ^ 0x80;
+            memcpy(to + (2 * half + i) * sizeof packed, &packed, sizeof packed);
+        }
     }
+    if (++sums->steps == SUMMED_STEPS)
+        flush_sums(sums);
 }
 
 void qgemm_pack_panel(const struct kernel_args *args, const uint8_t *w, int64_t panel, uint8_t *to)
@@ -184,18 +219,30 @@ void qgemm_pack_panel(const struct kernel_args *args, const uint8_t *w, int64_t 
     const struct qgemm_params *p = args->params;
     const int64_t column = panel * QGEMM_PANEL, k1 = qgemm_k1(p), m = p->m;
     const int64_t columns = min_i64(QGEMM_PANEL, m - column);
-    const bool is_signed = p->w_signed == 1;
-    uint32_t sums[QGEMM_PANEL] = {0};
-    const uint8_t *from = w + column;
+    const uint8_t flip = p->w_signed == 1 ? 0x80 : 0;
+    /* What is not there counts as 0 once it is signed. */
+    uint8_t edge[QGEMM_K0][QGEMM_PANEL];
+    struct column_sums sums = {0};
     for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, k1);)
-        for (int64_t k = piece.begin; k < piece.end; k++, from += QGEMM_K0 * m) {
-            const int64_t rows = min_i64(QGEMM_K0, p->cg - k * QGEMM_K0);
-            if (rows == QGEMM_K0 && columns == QGEMM_PANEL && is_signed)
-                pack_four(from, m, QGEMM_K0, QGEMM_PANEL, true, to + k * QGEMM_BLOCK, sums);
-            else if (rows == QGEMM_K0 && columns == QGEMM_PANEL)
-                pack_four(from, m, QGEMM_K0, QGEMM_PANEL, false, to + k * QGEMM_BLOCK, sums);
-            else
-                pack_four(from, m, rows, columns, is_signed, to + k * QGEMM_BLOCK, sums);
+        for (int64_t k = piece.begin; k < piece.end; k++) {
+            const int64_t there = min_i64(QGEMM_K0, p->cg - k * QGEMM_K0);
+            const uint8_t *from = w + k * QGEMM_K0 * m + column, *rows[QGEMM_K0];
+            for (int r = 0; r < QGEMM_K0; r++)
+                rows[r] = from + min_i64(r, there - 1) * m;
+            if (columns < QGEMM_PANEL || there < QGEMM_K0) {
+                memset(edge, flip ^ 0x80, sizeof edge);
+                for (int r = 0; r < QGEMM_K0; r++) {
+                    if (r < there)
+                        memcpy(edge[r], rows[r], (size_t)columns);
+                    rows[r] = edge[r];
+                }
+            }
+            pack_four(rows, flip, to + k * QGEMM_BLOCK, &sums);
         }
-    memcpy(to + k1 * QGEMM_BLOCK, sums, sizeof sums);
+    flush_sums(&sums);
+    /* Of unsigned bytes, 128 for each that is not there. */
+    const uint32_t all = (uint32_t)(k1 * QGEMM_K0) * 128, missing = all - (uint32_t)p->cg * 128;
+    for (int j = 0; j < QGEMM_PANEL; j++)
+        sums.total[j] -= p->w_signed == 1 ? all : missing;
+    memcpy(to + k1 * QGEMM_BLOCK, sums.total, sizeof sums.total);
 }
