@@ -9,7 +9,7 @@ from atcpy.ops.contrib.attention import self_attention
 from atcpy.ops.contrib.expansion import Expansion
 from atcpy.ops.contrib.quantized import dequantized, requantized
 from atcpy.ops.contrib.record import contrib
-from atcpy.ops.quant.qgemm import QGEMM
+from atcpy.ops.quant.qgemm import QGEMM, SCALED_SUMS
 
 
 def integer_product(e: Expansion, a: Value, b: Value, zeros: tuple[Value | None, Value | None], scale: Value) -> Value:
@@ -18,7 +18,7 @@ def integer_product(e: Expansion, a: Value, b: Value, zeros: tuple[Value | None,
     return e.op("Mul", e.cast_like(product, scale), scale)
 
 
-@contrib("MatMulIntegerToFloat", "A B a_scale b_scale a_zero_point? b_zero_point? bias?")
+@contrib("MatMulIntegerToFloat", "A B a_scale b_scale a_zero_point? b_zero_point? bias?", kernel=SCALED_SUMS)
 def matmul_integer_to_float(e: Expansion) -> Value:
     """MatMulInteger, its result scaled, plus bias."""
     a_scale, b_scale = e.operand("a_scale"), e.operand("b_scale")

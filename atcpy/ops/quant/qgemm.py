@@ -16,6 +16,7 @@ from atcpy.ir import NC1HWC0, DType, Engine, Format, FormatKind, Node, Reject, T
 from atcpy.ir.shape import StaticShape
 from atcpy.ops.conv.conv import MAX_PLAIN_CHANNELS, conv_window, is_depthwise
 from atcpy.ops.core.opdef import KernelCall, Known, Layout, OpDef, ParamValue, Trait, register_operator
+from atcpy.ops.matmul.matmul import infer_matmul
 
 C0 = NC1HWC0.c0
 MAX_COPIED_PIXELS = 1 << 22  # for a line of results
@@ -42,6 +43,9 @@ def operands_of(node: Node) -> Operands:
     """The operands, in whichever order the op has them."""
     if node.op_type in {"ConvInteger", "MatMulInteger"}:
         return Operands(node.operand(0), node.operand(1), node.input(2), node.input(3))
+    if node.op_type == "MatMulIntegerToFloat":
+        x_scale, w_scale, x_zero, w_zero, bias = (node.input(index) for index in range(2, 7))
+        return Operands(node.operand(0), node.operand(1), x_zero, w_zero, bias, x_scale, w_scale)
     x_scale, x_zero, w_scale, w_zero = (node.input(index) for index in (1, 2, 4, 5))
     bias, y_scale, y_zero = (node.input(index) for index in ((6, 7, 8) if node.op_type == "QGemm" else (8, 6, 7)))
     return Operands(node.operand(0), node.operand(3), x_zero, w_zero, bias, x_scale, w_scale, y_scale, y_zero)
@@ -58,6 +62,11 @@ def infer_qgemm(node: Node, known: Known) -> Sequence[TensorDesc]:
     if len(a) != 2 or len(b) != 2 or a[1] != b[0]:
         raise ModelInvalid("EZ8888", where=node, what=f"{x} and {w} cannot be multiplied")
     return [TensorDesc.plain(dtype, (a[0], b[1]))]
+
+
+def infer_scaled_sums(node: Node, known: Known) -> Sequence[TensorDesc]:
+    """The shape of a product of matrices, in float32."""
+    return [TensorDesc.plain(DType.FLOAT32, desc.shape) for desc in infer_matmul(node, known)]
 
 
 # --- engines -----------------------------------------------------------------------------------
@@ -109,9 +118,17 @@ def supports_integer_matmul(node: Node) -> Iterable[Reject]:
     if unsized:
         return
     of = operands_of(node)
-    yield from supports_product(node, _columns(of.w))
+    yield from supports_product(node, columns_of(of.w))
     if not _is_shared(of.w) and of.w.desc.static_shape[:-2] != of.x.desc.static_shape[:-2]:
         yield Reject("broadcast", node.name)
+
+
+def supports_scaled_sums(node: Node) -> Iterable[Reject]:
+    """The bias is one float32 a column."""
+    bias = operands_of(node).bias
+    if bias is not None and (bias.desc.dtype is not DType.FLOAT32 or bias.desc.elements != columns_of(node.operand(1))):
+        yield Reject("not-per-channel", bias.name)
+    yield from supports_integer_matmul(node)
 
 
 def supports_qgemm(node: Node) -> Iterable[Reject]:
@@ -121,12 +138,13 @@ def supports_qgemm(node: Node) -> Iterable[Reject]:
         yield Reject("scaled-or-transposed", node.name)
     if of.y_scale is None or (of.y_zero is None):
         yield Reject("result-not-quantized", node.name)
-    if of.bias is not None and (of.bias.desc.dtype is not DType.INT32 or of.bias.desc.elements != _columns(of.w)):
+    if of.bias is not None and (of.bias.desc.dtype is not DType.INT32 or of.bias.desc.elements != columns_of(of.w)):
         yield Reject("not-per-channel", of.bias.name)
     yield from supports_integer_matmul(node)
 
 
-def _columns(w: Value) -> int:
+def columns_of(w: Value) -> int:
+    """The columns of a right operand."""
     shape = w.desc.static_shape
     return shape[-1] if len(shape) > 1 else 1
 
@@ -235,7 +253,7 @@ def lower_integer_matmul(node: Node) -> Iterable[KernelCall]:
     """One launch of `qgemm`: rows are the pixels of a convolution of one tap."""
     of = operands_of(node)
     x = of.x.desc.static_shape
-    k, n, shared = x[-1], _columns(of.w), _is_shared(of.w)
+    k, n, shared = x[-1], columns_of(of.w), _is_shared(of.w)
     batch = 1 if shared else prod(x[:-2])
     params: dict[str, ParamValue] = {
         "n": batch, "c": k, "h": 1, "w": prod(x[:-1]) // batch, "m": n, "oh": 1, "ow": prod(x[:-1]) // batch,
@@ -266,6 +284,15 @@ for _name in ("MatMulInteger", "QLinearMatMul"):
             lower=lower_integer_matmul,
         )
     )
+SCALED_SUMS = OpDef(
+    name="MatMulIntegerToFloat",
+    domain="com.microsoft",
+    ge_type="MatMulIntegerToFloat",
+    infer=infer_scaled_sums,
+    engines={Engine.AICORE: supports_scaled_sums},
+    layout=layout_integer_matmul,
+    lower=lower_integer_matmul,
+)  # ops/contrib adds how models have this op and the next, and registers them
 QGEMM = OpDef(
     name="QGemm",
     domain="com.microsoft",
@@ -274,4 +301,4 @@ QGEMM = OpDef(
     engines={Engine.AICORE: supports_qgemm},
     layout=layout_integer_matmul,
     lower=lower_integer_matmul,
-)  # ops/contrib adds how models have this op, and registers it
+)
