@@ -199,6 +199,13 @@ def product_of_bytes() -> LongItem:
     return LongItem("MatMulInteger", [a, b], lambda a, b: np.full((4, 4), a.shape[1], "i4"), {}, [])
 
 
+def product_of_four_bits() -> LongItem:
+    k = 1 << 21
+    x, w, scales = np.ones((3, k), "f4"), np.full((1, k // 8, 16, 4), 0x99, "u1"), np.ones((1, k // 32, 16), "f4")
+    attrs = {"N": 16, "K": k, "block_size": 32, "digits": 3}
+    return LongItem("Int4MatMul", [x, w, scales], lambda x, w, s: np.full((3, 16), k, "f4"), attrs, [1, 2])
+
+
 def convolution() -> LongItem:
     x, w = np.ones((1, 16, 400, 463), np.float32), np.ones((1, 16, 400, 400), np.float32)
     return LongItem("Conv", [x, w], lambda x, w: np.full((1, 1, 1, 64), w.size, "f4"), {}, [1])
@@ -456,6 +463,7 @@ LONG_ITEMS: dict[str, tuple[str, Callable[[], LongItem]]] = {
         "unique": (unique,), "compress": (compression,), "nms": (suppression,), "onehot": (one_hot,),
         "batchnorm": (batch_normalization,), "normalize": (normalization,), "lrn": (response_normalization,),
         "matmul": (product, product_of_a_row, product_of_integers), "qgemm": (product_of_bytes,),
+        "int4_matmul": (product_of_four_bits,),
         "conv2d": (convolution,), "winograd2d": (winograd_convolution,), "convnd": (wide_convolution,),
         "conv_transpose2d": (transposed_convolution,),
         "depthwise2d": (depthwise_convolution,), "pool2d": (pooling, wide_window), "poolnd": (powers,),

@@ -57,6 +57,8 @@ CHANGES = [
      "m=16 oh=4 ow=5 kh=3 kw=2 sh=2 sw=2 dh=1 dw=1 pl=2 group=2 cg=16 mg=8", "whole blocks"),
     ("qgemm", "c=3 h=5 w=9 m=1 oh=3 ow=3 kh=2 kw=3 sh=2 sw=3 dh=1 dw=1 group=1 cg=3",
      "c=5 h=3 w=9 m=1 oh=3 ow=3 kh=2 kw=3 sh=2 sw=3 dh=1 dw=1 group=1 cg=5", "4 for few channels"),
+    ("qgemm", "c=3 h=5 w=9 m=1 oh=3 ow=3 kh=2 kw=3 sh=2 sw=3 dh=1 dw=1 group=1 cg=3 mg=1",
+     "c=2 h=5 w=9 m=32 oh=3 ow=3 kh=2 kw=3 sh=2 sw=3 dh=1 dw=1 group=2 cg=1 mg=16", "4 for few channels"),
     ("qgemm", "src_c0=1 k_c0=4", "src_c0=1 k_c0=2", "4 for few channels"),
     ("qgemm", "src_c0=16 k_c0=16", "src_c0=16 k_c0=4", "4 for few channels"),
     ("qgemm", "c=3 h=5 w=9 m=1 oh=3 ow=3 kh=2 kw=3 sh=2 sw=3 dh=1 dw=1",
