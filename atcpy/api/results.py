@@ -12,6 +12,7 @@ from atcpy.bench.rounds import SideTimes
 from atcpy.bench.saved import Comparison
 from atcpy.bench.streams import StreamTimes
 from atcpy.debug.value_ranges import ValueRange
+from atcpy.runtime.roofline import Roofline
 
 Record = TypeVar("Record")
 
@@ -172,6 +173,7 @@ class BenchResult(Result):
     verdict: str | None
     streams: StreamTimes | None
     layers: tuple[LayerTime, ...]
+    peaks: Roofline | None
     comparison: Comparison | None
     shape_cache: CacheCount | None
 

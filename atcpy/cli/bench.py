@@ -214,7 +214,7 @@ def _time(
     from atcpy import InferenceSession
     from atcpy.bench.layers import time_layers
     from atcpy.bench.rounds import measure
-    from atcpy.cli.bench_tables import layer_lines, measured_lines, stream_lines
+    from atcpy.cli.bench_tables import idle_line, layer_lines, measured_lines, stream_lines
     from atcpy.report.profile import roofline_line
     from atcpy.runtime.roofline import measure_roofline
 
@@ -228,12 +228,12 @@ def _time(
 
         streams = stream_times(measured, request.single_stream.counts)
         lines += ["", *stream_lines(request.package.name, streams)]
-    timed = []
+    timed, roofline = [], None
     if request.layers:
         session = InferenceSession(request.package, threads=threads, require_signature=request.require_signature)
         roofline = measure_roofline(threads)
         timed = time_layers(session, feeds, roofline=roofline)
-        lines += ["", *layer_lines(timed), roofline_line(roofline)]
+        lines += ["", *layer_lines(timed), roofline_line(roofline), idle_line(timed, threads)]
     cache = sides[0].shape_cache
     if cache is not None:
         lines.append(f"graphs compiled for shapes {cache.misses}, found compiled {cache.hits}")
@@ -248,6 +248,7 @@ def _time(
         "verdict": ratio.verdict if ratio else None,
         "streams": None if streams is None else asdict(streams),
         "layers": [asdict(layer) for layer in timed],
+        "peaks": None if roofline is None else asdict(roofline),
         "comparison": None,
         "shape_cache": None if cache is None else {"hits": cache.hits, "misses": cache.misses},
     }

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from atcpy.report.columns import table
-from atcpy.report.units import count_of, duration, size
+from atcpy.report.units import count_of, duration, rate
 
 if TYPE_CHECKING:
     from atcpy.bench.layers import LayerTime
@@ -60,15 +60,25 @@ def layer_lines(layers: "Sequence[LayerTime]") -> Iterator[str]:
     rows = [
         (
             *(layer.task, layer.op, layer.kernel, duration(layer.median), f"{layer.share:.1%}"),
+            *(rate(layer.gflops_per_second), rate(layer.gbytes_per_second)),
             "-" if layer.floor is None else duration(layer.floor),
-            size(layer.read_bytes + layer.written_bytes),
+            "-" if layer.roofline is None else f"{layer.roofline:.0%}",
             ", ".join(layer.nodes),
         )
         for layer in slowest
     ]
-    yield from table(("task", "op", "kernel", "time", "share", "floor", "bytes", "nodes"), rows, right=(0, 3, 4, 5, 6))
+    head = ("task", "op", "kernel", "time", "share", "GFLOP/s", "GB/s", "floor", "roofline", "nodes")
+    yield from table(head, rows, right=(0, *range(3, 9)))
     if len(layers) > len(slowest):
         yield f"and {len(layers) - len(slowest)} faster ones (--json lists all)"
+
+
+def idle_line(layers: "Sequence[LayerTime]", threads: int) -> str:
+    """What more threads would wait, by the items of each task."""
+    from atcpy.bench.layers import SIMULATED_THREADS, idle_share
+
+    shares = ", ".join(f"{count}: {idle_share(layers, threads, count):.0%}" for count in SIMULATED_THREADS)
+    return f"idle share of so many threads, if all items of a task take equally long: {shares}"
 
 
 def comparison_lines(comparison: "Comparison") -> Iterator[str]:

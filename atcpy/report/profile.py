@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from atcpy.report.columns import table
-from atcpy.report.units import count_of, duration, size
+from atcpy.report.units import count_of, duration, rate, size
 from atcpy.runtime.profile import TaskTime
 from atcpy.runtime.roofline import Roofline
 
@@ -83,7 +83,7 @@ def op_lines(ops: Sequence[OpTime]) -> Iterator[str]:
     rows = [
         (
             *(op.op, op.tasks, op.launches, duration(op.seconds), f"{op.share:.1%}"),
-            *(_number(op.gflops_per_second), _number(op.gbytes_per_second)),
+            *(rate(op.gflops_per_second), rate(op.gbytes_per_second)),
             "-" if op.roofline is None else f"{op.roofline:.0%}",
         )
         for op in ops[:_OPS_SHOWN]
@@ -95,9 +95,9 @@ def op_lines(ops: Sequence[OpTime]) -> Iterator[str]:
 
 def roofline_line(roofline: Roofline) -> str:
     """The peaks of this machine, as they were measured."""
-    rates = [f"{_number(each.bytes_per_second * 1e-9)} GB/s for {size(each.bytes)}" for each in roofline.bandwidths]
+    rates = [f"{rate(each.bytes_per_second * 1e-9)} GB/s for {size(each.bytes)}" for each in roofline.bandwidths]
     threads = count_of(roofline.threads, "thread")
-    return f"peaks of {threads}: {_number(roofline.flops_per_second * 1e-9)} GFLOP/s in float32, {', '.join(rates)}"
+    return f"peaks of {threads}: {rate(roofline.flops_per_second * 1e-9)} GFLOP/s in float32, {', '.join(rates)}"
 
 
 def counter_lines(values: Mapping[str, int], missing: str) -> Iterator[str]:
@@ -109,7 +109,3 @@ def counter_lines(values: Mapping[str, int], missing: str) -> Iterator[str]:
         yield f"counted: {counted}{rate}"
     if missing:
         yield f"not counted: {missing}"
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3g}" if value < 100 else f"{value:.0f}"

@@ -85,3 +85,8 @@ def streams(sections: int, streams: int) -> str:
 def weight_files(count: int, bytes: int) -> str:
     """What stands beside a package."""
     return f"{size(bytes)} in {count_of(count, 'file')} of the folder weight, beside the package"
+
+
+def rate(value: float | None) -> str:
+    """Billions a second with three digits: `3.1`, `211`; `-` where the number is not known."""
+    return "-" if value is None else f"{value:.3g}" if value < 100 else f"{value:.0f}"

@@ -11,6 +11,7 @@ from functools import cache
 from atcpy.errors import UsageError
 from atcpy.ir import DType, Node
 from atcpy.ir.tensor import Array
+from atcpy.kernels import _kernels
 from atcpy.kernels.record import HOST_FAMILY
 from atcpy.kernels.table import kernel_table
 from atcpy.runtime.host import RuntimeValue, as_arrays, evaluate
@@ -39,7 +40,9 @@ class TaskInfo:
 @dataclass(frozen=True, slots=True)
 class TaskCost:
     """What a launch of a task touches and computes. Bytes are those of all operands, each counted once. `flops`: twice
-    the products that it sums, None for a task that sums none; they are of float32, or of another type.
+    the products that it sums, None for a task that sums none; they are of float32, or of another type. `work` is
+    the estimate of its kernel's family, in element operations; `items` are the parts that threads share, 1 where it has
+    too little work to wake them.
     """
 
     stream: int
@@ -47,11 +50,19 @@ class TaskCost:
     written_bytes: int
     flops: int | None
     is_float32: bool
+    work: int = 0
+    items: int = 1
 
     @property
     def bytes(self) -> int:
         """Bytes that are read and written."""
         return self.read_bytes + self.written_bytes
+
+    def busy_threads(self, threads: int) -> float:
+        """How many of so many threads, which this machine need not have, are busy on average while the task runs, if
+        its items take equally long.
+        """
+        return self.items / _kernels.longest_part(self.items, threads) if self.items > 1 else 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,9 +202,14 @@ def tasks_of(plan: ExecutionPlan) -> list[TaskInfo]:
 def costs_of(plan: ExecutionPlan) -> list[TaskCost]:
     """What a launch of each task of a plan costs."""
     return [
-        TaskCost(stream, read, written, None if products is None else 2 * products, row in _float32_rows())
-        for row, (stream, read, written, products) in zip(plan.plan.rows(), plan.plan.footprints(), strict=True)
+        _cost(footprint, is_float32=row in _float32_rows())
+        for row, footprint in zip(plan.plan.rows(), plan.plan.footprints(), strict=True)
     ]
+
+
+def _cost(footprint: tuple[int, int, int, int | None, int, int], *, is_float32: bool) -> TaskCost:
+    stream, read, written, products, work, items = footprint
+    return TaskCost(stream, read, written, None if products is None else 2 * products, is_float32, work, items)
 
 
 @cache

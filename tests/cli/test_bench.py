@@ -28,9 +28,12 @@ def test_the_table_and_the_ratio(invoke: Invoke, package: Path) -> None:
     )
     assert lines[5].split() == ["runs/s", "samples/s", "p95", "p99"]
     assert lines[6].split()[0] == "atcpy" and "-" not in lines[6].split()
-    assert lines[9].split() == ["task", "op", "kernel", "time", "share", "floor", "bytes", "nodes"]
-    assert re.fullmatch(r" +0  MatMul  matmul_f32_\w+ +[\d.]+ [mµ]s  100\.0%  [\d.]+ µs  1\.1 KB  y", lines[10])
+    head = ["task", "op", "kernel", "time", "share", "GFLOP/s", "GB/s", "floor", "roofline", "nodes"]
+    assert lines[9].split() == head
+    rates = r" +[\d.e-]+ +[\d.e-]+  [\d.]+ µs +\d+%"
+    assert re.fullmatch(rf" +0  MatMul  matmul_f32_\w+ +[\d.]+ [mµ]s  100\.0%{rates}  y", lines[10])
     assert lines[11].startswith("peaks of 1 thread: ")
+    assert lines[12].endswith(": 2: 50%, 4: 75%, 8: 88%, 16: 94%, 32: 97%, 64: 98%")  # too little work to share
 
 
 @pytest.mark.slow
@@ -40,6 +43,7 @@ def test_json_has_both_sides(invoke: Invoke, package: Path) -> None:
     assert result["ci"][0] <= result["ratio"] <= result["ci"][1]
     assert result["verdict"] in ("faster", "slower", "same")
     assert [layer["nodes"] for layer in result["layers"]] == [["y"]]
+    assert result["peaks"]["threads"] == result["threads"] and len(result["peaks"]["bandwidths"]) == 4
     assert {"cpu", "isa", "cores"} == set(result["machine"])
     assert result["samples"] == 2
     assert result["inputs"] == [{"name": "x", "dtype": "float32", "shape": [2, 3]}]

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from atcpy import InferenceSession
+from atcpy.kernels import _kernels
 from atcpy.om import writer
 from atcpy.options import convert_options
 from atcpy.runtime.profile import costs_of, tasks_of
@@ -132,3 +135,32 @@ def test_the_stream_is_that_of_the_task() -> None:
     names = [task.op_type for task in tasks_of(plan)]
     streams = {cost.stream for name, cost in zip(names, costs_of(plan), strict=True) if "MatMul" in name}
     assert streams == {0, 1, 2} or "StreamActive" not in names
+
+
+def test_threads_share_what_has_work_enough() -> None:
+    [small] = InferenceSession(package("m (float[64] x) => (float[64] y) { y = Neg(x) }"), threads=1).plans
+    [large] = InferenceSession(package("m (float[512,512] x) => (float[512,512] y) { y = Sin(x) }"), threads=1).plans
+    [few], [many] = costs_of(small), costs_of(large)
+    assert few.items == 1 and few.busy_threads(8) == 1
+    assert many.items > 8 and many.work >= 512 * 512
+    assert 1 < many.busy_threads(2) <= 2
+
+
+def deal(items: int, threads: int) -> int:
+    """The items of the thread that gets most, each free thread taking the next chunk of a quarter of its share."""
+    chunk = max(1, items // (4 * threads))
+    loads = [0] * threads
+    for begin in range(0, items, chunk):
+        loads[loads.index(min(loads))] += min(chunk, items - begin)
+    return max(loads)
+
+
+@given(st.integers(0, 700), st.integers(1, 70))
+def test_the_longest_part_is_that_of_the_busiest_thread(items: int, threads: int) -> None:
+    assert _kernels.longest_part(items, threads) == deal(items, threads)
+
+
+@pytest.mark.parametrize(("items", "threads"), [(-1, 1), (1 << 62, 1), (1, 0), (1, 1025)])
+def test_no_such_threads_or_items(items: int, threads: int) -> None:
+    with pytest.raises(ValueError, match="no such number of"):
+        _kernels.longest_part(items, threads)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -132,8 +132,9 @@ def _roofline(peaks: Mapping[str, Any]) -> Roofline:
 
 def _bench(path: str, printed: Mapping[str, Any]) -> Measured:
     result = printed["result"]
-    record = result[0] if isinstance(result, Sequence) else result
-    return Measured(Path(path).name, tuple(map(_layer, record["layers"])))
+    record = result["runs"][0] if "runs" in result else result
+    peaks = record.get("peaks")
+    return Measured(Path(path).name, tuple(map(_layer, record["layers"])), None if peaks is None else _roofline(peaks))
 
 
 def _layer(layer: Mapping[str, Any]) -> MeasuredTask:

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 
+from atcpy.kernels.table import kernel_table
 from atcpy.report.page.markup import Html, element, join
 from atcpy.report.page.measured import MeasuredTask
 from atcpy.report.units import duration, size
 from atcpy.runtime.roofline import Roofline
 
 MAX_DRAWN = 1500  # tasks, those of most time
+FAMILY_COLORS = 6  # of the kernel families of most time; the others share one
+_NAMED = 5  # tasks, those that lose most time against their floor
+_NAME_LETTERS = 40
+_LETTER = 6.7  # the width of a letter
 _WIDTH, _HEIGHT, _LEFT, _TOP = 900.0, 420.0, 70.0, 16.0
 
 
@@ -64,19 +71,74 @@ def draw_roofline(tasks: Sequence[MeasuredTask], roofline: Roofline) -> Html | N
     top = f"M{right(min(peak / slopes[-1], 10.0**x.high)):.1f} {down(peak):.1f}H{_LEFT + _WIDTH:.1f}"
     lines.append(element("path", element("title", f"{peak * 1e-9:.4g} GFLOP/s"), d=top, class_="roof"))
     longest = points[0].seconds
+    colors = _colors(points)
     for task, ratio, rate in zip(points, ratios, rates, strict=True):
-        title = (
-            f"{task.op} {task.node or ', '.join(task.sources[:3])}\n{duration(task.seconds)}, {rate * 1e-9:.4g} GFLOP/s"
-        )
+        family = family_of(task.kernel)
+        title = f"{_name(task)}, {family}\n{duration(task.seconds)}, {rate * 1e-9:.4g} GFLOP/s"
+        if task.floor is not None:
+            title += f", {task.floor / task.seconds:.0%} of the roofline"
         radius = 3 + 7 * math.sqrt(task.seconds / longest)
-        place = {"cx": f"{right(ratio):.1f}", "cy": f"{down(rate):.1f}", "r": f"{radius:.1f}"}
-        lines.append(element("circle", element("title", title), class_="dot", **place))
-    width, height = _LEFT + _WIDTH + 20, _TOP + _HEIGHT + 44
+        circle = {"cx": f"{right(ratio):.1f}", "cy": f"{down(rate):.1f}", "r": f"{radius:.1f}"}
+        lines.append(element("circle", element("title", title), class_=f"dot f{colors[family]}", **circle))
+    lines += _names(points, [(right(ratio), down(rate)) for ratio, rate in zip(ratios, rates, strict=True)])
+    lines += _legend(colors)
+    width, height = _LEFT + _WIDTH + 20, _TOP + _HEIGHT + 64
     name = f"{len(points)} tasks against the roofline"
     return element(
         "svg", element("title", name), *lines, role="img", class_="chart", viewBox=f"0 0 {width:.0f} {height:.0f}",
         width=f"{width:.0f}", height=f"{height:.0f}", xmlns="http://www.w3.org/2000/svg",
     )  # fmt: skip
+
+
+def family_of(kernel: str) -> str:
+    """The family of a kernel row; what is no row is its own."""
+    return _families().get(kernel, kernel)
+
+
+@cache
+def _families() -> Mapping[str, str]:
+    return {row.name: row.family for row in kernel_table()}
+
+
+def _name(task: MeasuredTask) -> str:
+    return f"{task.op} {task.node or ', '.join(task.sources[:3])}"
+
+
+def _colors(tasks: Sequence[MeasuredTask]) -> dict[str, int]:
+    """The number of the colour of each family, those of most time first."""
+    seconds: dict[str, float] = defaultdict(float)
+    for task in tasks:
+        seconds[family_of(task.kernel)] += task.seconds
+    ordered = sorted(seconds, key=lambda family: -seconds[family])
+    return {family: min(number, FAMILY_COLORS) for number, family in enumerate(ordered)}
+
+
+def _names(tasks: Sequence[MeasuredTask], points: Sequence[tuple[float, float]]) -> Iterator[Html]:
+    """The names of the tasks that lose most, beside their circles; one that would cover another is left out."""
+    lost = [0.0 if task.floor is None else task.seconds - task.floor for task in tasks]
+    written: list[tuple[float, float, float]] = []
+    for number in sorted(range(len(tasks)), key=lambda number: -lost[number])[:_NAMED]:
+        x, y = points[number]
+        name = _name(tasks[number])
+        name = name if len(name) <= _NAME_LETTERS else name[: _NAME_LETTERS - 1] + "…"
+        length = _LETTER * len(name)
+        left = x + 12 if x + 12 + length < _LEFT + _WIDTH else x - 12 - length
+        is_free = all(abs(y - other) > 12 or left > end or left + length < begin for begin, end, other in written)
+        if lost[number] > 0 and is_free:
+            written.append((left, left + length, y))
+            yield element("text", name, x=f"{left:.1f}", y=f"{y + 4:.1f}")
+
+
+def _legend(colors: Mapping[str, int]) -> Iterator[Html]:
+    x, y = _LEFT, _TOP + _HEIGHT + 54
+    families = [family for family, color in colors.items() if color < FAMILY_COLORS]
+    entries = list(enumerate(families))
+    if len(families) < len(colors):
+        entries.append((FAMILY_COLORS, "others"))
+    for color, label in entries:
+        yield element("circle", cx=f"{x + 5:.1f}", cy=f"{y - 4:.1f}", r="5", class_=f"dot f{color}")
+        yield element("text", label, x=f"{x + 14:.1f}", y=f"{y:.1f}")
+        x += 30 + _LETTER * len(label)
 
 
 def _axes(x: _Scale, y: _Scale) -> Iterator[Html]:

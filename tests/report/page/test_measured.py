@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from atcpy.errors import UsageError
 from atcpy.report.page.measured import MeasuredTask, read_bench, read_profile
-from atcpy.report.page.roofline import draw_roofline
+from atcpy.report.page.roofline import FAMILY_COLORS, draw_roofline
 from atcpy.report.page.sections import times
 from atcpy.runtime.roofline import Bandwidth, Roofline
 
@@ -52,6 +53,10 @@ def test_what_bench_printed(tmp_path: Path) -> None:
     }  # fmt: skip
     measured = read_bench(write(tmp_path, {"schema": "atcpy.bench/1", "result": {"layers": [layer]}}))
     assert measured.tasks == (MeasuredTask("Conv", "", ("a", "b"), "k", 0.5, None, 7, 10),)
+    assert measured.roofline is None
+    two = {"runs": [{"layers": [layer], "peaks": PEAKS}, {"layers": [], "peaks": None}]}
+    measured = read_bench(write(tmp_path, {"schema": "atcpy.bench/1", "result": two}))
+    assert measured.tasks and measured.roofline == Roofline(1, 1e11, (Bandwidth(1 << 20, 1e10),))
 
 
 @pytest.mark.parametrize(
@@ -87,10 +92,31 @@ def test_the_picture_has_a_circle_a_task_that_sums(tmp_path: Path) -> None:
     measured = read_profile(write(tmp_path, trace(*events, peaks=PEAKS)))
     assert measured.roofline
     picture = draw_roofline(measured.tasks, measured.roofline)
-    assert picture and picture.count("<circle") == 2
+    assert picture and picture.count('class="dot f0"') == 2 + 1  # of one family, and its colour in the legend
     assert draw_roofline([task for task in measured.tasks if not task.flops], measured.roofline) is None
     section = times(measured)
     rows = [cell.partition("<")[0] for cell in section.partition("<tbody>")[2].split("<tr><td>")[1:]]
     assert rows == ["Add", "Conv", "Conv"]
     assert section.index("<td>/d</td>") < section.index("<td>/c</td>")
     assert "1 task that sum no products" in section
+
+
+def test_families_have_colours_and_the_worst_tasks_names() -> None:
+    tasks = [
+        MeasuredTask("Conv", "/slow", (), "conv2d_f32_scalar", 4.0, 1.0, 10, 1000),
+        MeasuredTask("MatMul", "/fast", (), "matmul_f32_scalar", 2.0, 2.0, 1000, 100),
+        *(MeasuredTask("Op", f"/{n}", (), f"kernel{n}", 0.1, None, 10, 10) for n in range(6)),
+    ]
+    picture = draw_roofline(tasks, Roofline(1, 1e3, (Bandwidth(1 << 20, 1e2),)))
+    assert picture
+    legend = re.findall(r'r="5" class="dot f(\d)"></circle><text [^>]*>(\w+)<', picture)
+    assert legend[:2] == [("0", "conv2d"), ("1", "matmul")]
+    assert legend[-1] == (str(FAMILY_COLORS), "others") and len(legend) == FAMILY_COLORS + 1
+    assert re.findall(r"<text [^>]*>(\w+ /\w+)<", picture) == ["Conv /slow"]  # what is at its floor has no name
+    assert "25% of the roofline" in picture
+
+
+def test_names_do_not_cover_each_other() -> None:
+    tasks = [MeasuredTask("Conv", f"/{n}", (), "k", 4.0 + n / 100, 1.0, 10, 1000) for n in range(3)]
+    picture = draw_roofline(tasks, Roofline(1, 1e3, (Bandwidth(1 << 20, 1e2),)))
+    assert picture and re.findall(r"<text [^>]*>(Conv /\w+)<", picture) == ["Conv /2"]

@@ -376,6 +376,23 @@ static void give_job(struct atc_workers *group, const struct job *job)
     atomic_fetch_and(&group->used, ~(UINT64_C(1) << (job - group->jobs)));
 }
 
+/* How many items a thread takes at a time. */
+static int64_t chunk_of(int64_t items, int threads)
+{
+    const int64_t chunk = items / ((int64_t)threads * CHUNKS_PER_THREAD);
+    return chunk < 1 ? 1 : chunk;
+}
+
+int64_t atc_longest_part(int64_t items, int threads)
+{
+    if (items <= 1 || threads <= 1)
+        return items;
+    const int64_t chunk = chunk_of(items, threads), chunks = (items - 1) / chunk + 1;
+    const int64_t rounds = (chunks - 1) / threads; /* in which all threads take a chunk */
+    const bool ends_alone = chunks - rounds * threads == 1;
+    return rounds * chunk + (ends_alone ? items - (chunks - 1) * chunk : chunk);
+}
+
 void atc_parallel(struct atc_workers *group, int threads, int64_t items, pool_fn fn,
                   void (*idle)(void *context), void *context)
 {
@@ -395,9 +412,7 @@ void atc_parallel(struct atc_workers *group, int threads, int64_t items, pool_fn
     job->context = context;
     job->threads = threads;
     job->items = items;
-    job->chunk = items / ((int64_t)threads * CHUNKS_PER_THREAD);
-    if (job->chunk < 1)
-        job->chunk = 1;
+    job->chunk = chunk_of(items, threads);
     atomic_store_explicit(&job->next_item, 0, memory_order_relaxed);
     atomic_store_explicit(&job->state, (threads - 1) * SEAT, memory_order_release);
     stress();

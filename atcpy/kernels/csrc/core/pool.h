@@ -37,4 +37,9 @@ typedef void (*pool_fn)(void *context, int64_t begin, int64_t end, int thread);
 void atc_parallel(struct atc_workers *workers, int threads, int64_t items, pool_fn fn,
                   void (*idle)(void *context), void *context);
 
+/* How many items the busiest of so many threads gets where each item takes as long as any other:
+ * what the cost model knows of threads that this machine does not have.
+ */
+int64_t atc_longest_part(int64_t items, int threads);
+
 #endif

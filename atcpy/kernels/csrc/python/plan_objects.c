@@ -2,7 +2,7 @@
  *
  *     Plan(records, weights, arena_bytes, input_bytes, output_bytes, threads, isa, only,
  *          arenas_of, workers)
- *     plan.footprints() -> [(stream, bytes read, bytes written, products), ...]
+ *     plan.footprints() -> [(stream, bytes read, bytes written, products, work, shares), ...]
  *     plan.joins() -> [how many collectives must have ended before each task, ...]
  *     plan.start(inputs, outputs) -> Run
  *     plan.records() -> bytes
@@ -257,7 +257,8 @@ static int64_t bytes_touched(const struct atc_task *record, const int64_t *exten
     return bytes;
 }
 
-/* (stream, bytes read, bytes written, products or None) of a task. */
+/* (stream, bytes read, bytes written, products or None, work, parts that threads share) of a task.
+ */
 static PyObject *footprint(const struct atc_plan *plan, int64_t number)
 {
     const struct atc_task *record = plan->records + number;
@@ -272,8 +273,9 @@ static PyObject *footprint(const struct atc_plan *plan, int64_t number)
                              ? Py_NewRef(Py_None)
                              : PyLong_FromLongLong(family->products(task->params));
     return Py_BuildValue(
-        "(ILLN)", record->stream, (long long)bytes_touched(record, extents, 0, record->n_src),
-        (long long)bytes_touched(record, extents, record->n_src, operands), products);
+        "(ILLNLL)", record->stream, (long long)bytes_touched(record, extents, 0, record->n_src),
+        (long long)bytes_touched(record, extents, record->n_src, operands), products,
+        (long long)task->work, (long long)(task->parallel ? task->items : 1));
 }
 
 static PyObject *plan_footprints(PyObject *object, PyObject *unused)
@@ -306,7 +308,8 @@ static PyObject *plan_records(PyObject *object, PyObject *unused)
 static PyMethodDef plan_methods[] = {
     {"rows", plan_rows, METH_NOARGS, "The row bound to each task; None for the host's."},
     {"footprints", plan_footprints, METH_NOARGS,
-     "Of each task: stream, bytes read, bytes written, products that are summed or None."},
+     "Of each task: stream, bytes read, bytes written, products that are summed or None, work, and "
+     "the parts that threads share."},
     {"records", plan_records, METH_NOARGS,
      "Its task records; what depends on symbols is filled in."},
     {"scratch_bytes", plan_scratch_bytes, METH_NOARGS,
