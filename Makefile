@@ -114,6 +114,7 @@ bench: build ## time the models of this project beside ONNX Runtime and OpenVINO
 	$(PY) models/make_models.py models/generated $(BENCH_MODELS)
 	$(PY) benchmarks/side_by_side.py $(BENCH_MODELS:%=models/generated/%.onnx) $(BENCH_ARGS) --json build/bench/figures.json
 	$(PY) benchmarks/ratio_plot.py build/bench/figures.json --svg build/bench/ratios.svg
+	$(PY) benchmarks/history.py build/bench/figures.json --history benchmarks/history.jsonl --svg docs/pictures/history.svg
 
 models: build ## make the larger models in models/generated
 	$(PY) models/make_models.py models/generated

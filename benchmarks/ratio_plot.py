@@ -2,33 +2,26 @@
 
 python benchmarks/ratio_plot.py figures.json more.json --svg ratios.svg     # and the table, as Markdown
 
-The picture is one SVG file without scripts or fonts, for light and dark pages. Ratios lie on a logarithmic axis, so
-that twice as fast is as far from 1 as twice as slow.
+Ratios lie on a logarithmic axis, so that twice as fast is as far from 1 as twice as slow.
 """
 
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
+from pictures import LETTER, LogAxis, picture, text
 
 from atcpy.report.page.markup import Html, element
 from atcpy.report.units import count_of
 
 NAMES: Final = {"onnxruntime": "ONNX Runtime", "openvino": "OpenVINO", "openvino-bf16": "OpenVINO in bfloat16"}
-# Colours of the background, text, grid, and of each peer in order.
-LIGHT: Final = ("#ffffff", "#1f2933", "#d5dbe1", "#1d4ed8", "#b45309", "#6d28d9")
-DARK: Final = ("#0d1117", "#e6edf3", "#3a424c", "#60a5fa", "#fbbf24", "#c4b5fd")
 MAX_PEERS: Final = 3
-TICKS: Final = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0)
-LETTER: Final = 7.0  # the width of a letter
 BAR, GAP, TOP, PANEL, MARGIN = 12.0, 10.0, 86.0, 300.0, 16.0
-FONT: Final = "system-ui, sans-serif"
 
 
 @dataclass(frozen=True)
@@ -107,21 +100,6 @@ def _figure(comparison: dict[str, Any]) -> Figure:
     return Figure(comparison["model"], comparison["threads"], comparison["ours"]["min_ms"], tuple(peers))
 
 
-class _Axis:
-    """A logarithmic axis that holds all ratios and 1, from `left` on."""
-
-    def __init__(self, ratios: Sequence[float], left: float) -> None:
-        # The labels of the outermost bars need room.
-        self.low, self.high = min(0.75, *ratios) / 1.3, max(1.33, *ratios) * 1.3
-        self._left = left
-
-    def at(self, ratio: float) -> float:
-        return self._left + PANEL * math.log(ratio / self.low) / math.log(self.high / self.low)
-
-    def ticks(self) -> Iterator[float]:
-        yield from (tick for tick in TICKS if self.low <= tick <= self.high)
-
-
 def draw(figures: Figures) -> str:
     """The picture: a panel for each number of threads, in it a group of bars for each model. Raises ValueError where
     nothing was measured, or against more peers than there are colours.
@@ -139,67 +117,41 @@ def draw(figures: Figures) -> str:
     widths = (names + (PANEL + MARGIN) * len(figures.threads), 2 * MARGIN + LETTER * max(map(len, foot)))
     width, height = max(widths), bottom + 76
     parts = [
-        element("title", f"Speed of atcpy against {' and '.join(map(_name, figures.engines))}"),
-        element("style", Html(_style())),
-        element("rect", width=f"{width:.0f}", height=f"{height:.0f}", class_="page"),
         *_head(figures),
         *(
-            _text(model, names - 10, TOP + group * (row + 0.5) - 1, text_anchor="end")
+            text(model, names - 10, TOP + group * (row + 0.5) - 1, text_anchor="end")
             for row, model in enumerate(figures.models)
         ),
     ]
     for number, threads in enumerate(figures.threads):
-        axis = _Axis(ratios, names + number * (PANEL + MARGIN))
+        axis = LogAxis(ratios, names + number * (PANEL + MARGIN), PANEL)
         parts += _panel(figures, threads, axis, group, bottom)
-    parts += (_text(line, MARGIN, bottom + 46 + 18 * number) for number, line in enumerate(foot))
-    return (
-        element(
-            "svg", *parts, xmlns="http://www.w3.org/2000/svg", role="img", viewBox=f"0 0 {width:.0f} {height:.0f}",
-            width=f"{width:.0f}", height=f"{height:.0f}",
-        )
-        + "\n"
-    )  # fmt: skip
+    parts += (text(line, MARGIN, bottom + 46 + 18 * number) for number, line in enumerate(foot))
+    return picture(f"Speed of atcpy against {' and '.join(map(_name, figures.engines))}", width, height, parts)
 
 
 def _name(engine: str) -> str:
     return NAMES.get(engine, engine)
 
 
-def _style() -> str:
-    dark = " ".join(_rules(DARK))
-    return " ".join(
-        (f"text {{ font: 12px {FONT} }}", *_rules(LIGHT), f"@media (prefers-color-scheme: dark) {{ {dark} }}")
-    )
-
-
-def _rules(colors: Sequence[str]) -> Iterator[str]:
-    page, ink, grid, *peers = colors
-    yield f".page {{ fill: {page} }} text {{ fill: {ink} }} .grid {{ stroke: {grid} }} .one {{ stroke: {ink} }}"
-    yield from (f".peer{number} {{ fill: {color} }}" for number, color in enumerate(peers))
-
-
-def _text(content: str, x: float, y: float, **attributes: str) -> Html:
-    return element("text", content, x=f"{x:.1f}", y=f"{y:.1f}", **attributes)
-
-
 def _head(figures: Figures) -> Iterator[Html]:
     """The title, and what each colour stands for."""
     title = f"How many times faster atcpy {figures.versions['atcpy']} is"
-    yield _text(title, MARGIN, 26, style="font-size: 16px; font-weight: 600")
+    yield text(title, MARGIN, 26, style="font-size: 16px; font-weight: 600")
     x = MARGIN
     for number, engine in enumerate(figures.engines):
         label = f"than {_name(engine)} {figures.versions[engine]}"
-        yield element("rect", x=f"{x:.1f}", y="40", width="12", height="12", class_=f"peer{number}")
-        yield _text(label, x + 18, 51)
+        yield element("rect", x=f"{x:.1f}", y="40", width="12", height="12", class_=f"fill{number}")
+        yield text(label, x + 18, 51)
         x += 18 + LETTER * len(label) + 16
 
 
-def _panel(figures: Figures, threads: int, axis: _Axis, group: float, bottom: float) -> Iterator[Html]:
-    yield _text(count_of(threads, "thread"), axis.at(1.0), TOP - 10, text_anchor="middle")
+def _panel(figures: Figures, threads: int, axis: LogAxis, group: float, bottom: float) -> Iterator[Html]:
+    yield text(count_of(threads, "thread"), axis.at(1.0), TOP - 10, text_anchor="middle")
     for tick in axis.ticks():
         kind = "one" if tick == 1.0 else "grid"
         yield element("path", d=f"M{axis.at(tick):.1f} {TOP}V{bottom:.1f}", class_=kind)
-        yield _text(f"{tick:g}", axis.at(tick), bottom + 16, text_anchor="middle")
+        yield text(f"{tick:g}", axis.at(tick), bottom + 16, text_anchor="middle")
     for row, model in enumerate(figures.models):
         figure = figures.of(model, threads)
         for peer in figure.peers if figure else ():
@@ -208,17 +160,17 @@ def _panel(figures: Figures, threads: int, axis: _Axis, group: float, bottom: fl
             yield from _bar(figure, peer, number, axis, TOP + group * row + GAP / 2 + BAR * number)
 
 
-def _bar(figure: Figure, peer: PeerTime, number: int, axis: _Axis, y: float) -> Iterator[Html]:
+def _bar(figure: Figure, peer: PeerTime, number: int, axis: LogAxis, y: float) -> Iterator[Html]:
     start, end = sorted((axis.at(1.0), axis.at(peer.ratio)))
     times = f"{figure.min_ms:.3g} ms, {_name(peer.engine)} {peer.min_ms:.3g} ms"
     title = element("title", f"{figure.model}, {count_of(figure.threads, 'thread')}: {times}")
     yield element(
         "rect", title, x=f"{start:.1f}", y=f"{y + 1:.1f}", width=f"{max(end - start, 1):.1f}", height=f"{BAR - 2}",
-        class_=f"peer{number}",
+        class_=f"fill{number}",
     )  # fmt: skip
     faster = peer.ratio >= 1
     anchor, x = ("start", end + 4) if faster else ("end", start - 4)
-    yield _text(f"{peer.ratio:.2f}", x, y + BAR - 2, text_anchor=anchor, style="font-size: 10px")
+    yield text(f"{peer.ratio:.2f}", x, y + BAR - 2, text_anchor=anchor, style="font-size: 10px")
 
 
 def table(figures: Figures) -> Iterator[str]:
@@ -239,10 +191,10 @@ def main(
     """Draws the figures, and prints them as a table."""
     try:
         figures = read_figures(files)
-        picture = draw(figures)
+        drawn = draw(figures)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="FIGURES.json") from error
-    svg.write_text(picture, encoding="utf-8")
+    svg.write_text(drawn, encoding="utf-8")
     print("\n".join(table(figures)))
 
 

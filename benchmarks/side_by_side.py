@@ -27,6 +27,8 @@ EXIT_VERIFY_FAILED: Final = 5
 TOLERANCES: Final = {"float32": 1e-4, "bfloat16": 0.05}  # relative to an output's scale
 AWAKE_SHARE: Final = 0.01  # more CPU time than this while stopped is reported
 BUSY_SHARE: Final = 0.9  # less of each thread's core than this while measured, too
+# What `make bench` writes itself is no change.
+OWN_FILES: Final = (":(top,exclude)benchmarks/history.jsonl", ":(top,exclude)docs/pictures/history.svg")
 MAX_ATTEMPTS: Final = 5  # rounds that are measured for each that is asked for
 
 
@@ -215,11 +217,16 @@ def _record(names: Sequence[str], comparisons: Sequence[Comparison]) -> dict[str
 
 def _commit() -> str | None:
     """The commit of this clone, marked if files were changed since; None outside a clone."""
-    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty", "--exclude=*"]
     try:
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+        changed = _git("status", "--porcelain", "--untracked-files=no", "--", ":/", *OWN_FILES)
+        return _git("rev-parse", "--short=8", "HEAD") + ("-dirty" if changed else "")
     except (OSError, subprocess.CalledProcessError):
         return None
+
+
+def _git(*arguments: str) -> str:
+    command = ["git", "-C", str(Path(__file__).parent), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def _parse_threads(text: str) -> list[int]:

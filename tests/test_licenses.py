@@ -121,6 +121,8 @@ ORIGINS = {
     r"atcpy/om/schema/netron_unknown\.txt": ("tests/om/test_netron.py", "{path}"),
     r"atcpy/parsers/tensorflow/schema/.*": ("packaging/sbom.py", "{path}"),
     r"benchmarks/figures\.json": ("benchmarks/README.md", "{name}"),
+    r"benchmarks/history\.jsonl": ("benchmarks/README.md", "{name}"),
+    r"docs/pictures/history\.svg": ("docs/performance.md", "{name}"),
     r"docs/pictures/convert\.svg": ("docs/picture.py", "{name}"),
     r"docs/pictures/performance\.svg": ("docs/performance.md", "{name}"),
     r"examples/singleop/add\.json": ("docs/atc.md", "{path}"),

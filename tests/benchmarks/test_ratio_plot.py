@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 import pytest
 import ratio_plot
 import typer
+from pictures import MAX_SERIES
 
 from tests.sources import REPO
 
@@ -115,11 +116,11 @@ def test_it_is_readable_on_light_and_on_dark_pages(picture: ElementTree.Element)
     for rules in (light, dark):
         fills = dict(re.findall(r"(\.?\w+) \{ fill: (#\w{6})", rules))
         page = fills.pop(".page")
-        assert fills.keys() == {"text", ".peer0", ".peer1", ".peer2"}
+        assert fills.keys() == {"text", *(f".fill{number}" for number in range(MAX_SERIES))}
         assert contrast(fills["text"], page) >= 7
         assert all(contrast(color, page) >= 4.5 for color in fills.values())
     kinds = {each.attrib.get("class") for each in picture.iter(f"{SVG}rect")}
-    assert kinds == {"page", "peer0", "peer1"}
+    assert kinds == {"page", "fill0", "fill1"}
 
 
 def test_the_table_has_a_row_for_each_figure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
