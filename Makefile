@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BUILD  := build/release
 ASAN   := build/sanitized
-BENCH_MODELS ?= resnet50 mobilenet_v2 efficientnet_b0 unet256_half yolo_n640 vit_b16 bert_base rnn_net mnist
+BENCH_MODELS ?= resnet50 mobilenet_v2 efficientnet_b0 unet256_half yolo_n640 vit_b16 bert_base gpt2_small rnn_net mnist
 BENCH_ARGS ?= --threads 1,2 --rounds 8 --seconds 0.2
 LEVEL_MODELS ?= models/digits/digits.onnx $(wildcard models/generated/*.onnx)
 TSAN   := build/tsan
@@ -115,6 +115,7 @@ bench: build ## time the models of this project beside ONNX Runtime and OpenVINO
 	$(PY) benchmarks/side_by_side.py $(BENCH_MODELS:%=models/generated/%.onnx) $(BENCH_ARGS) --json build/bench/figures.json
 	$(PY) benchmarks/ratio_plot.py build/bench/figures.json --svg build/bench/ratios.svg
 	$(PY) benchmarks/history.py build/bench/figures.json --history benchmarks/history.jsonl --svg docs/pictures/history.svg
+	$(PY) benchmarks/layers.py $(BENCH_MODELS:%=models/generated/%.onnx) --out build/bench/layers > build/bench/layers.md
 
 models: build ## make the larger models in models/generated
 	$(PY) models/make_models.py models/generated

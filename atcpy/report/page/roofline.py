@@ -74,7 +74,8 @@ def draw_roofline(tasks: Sequence[MeasuredTask], roofline: Roofline) -> Html | N
     colors = _colors(points)
     for task, ratio, rate in zip(points, ratios, rates, strict=True):
         family = family_of(task.kernel)
-        title = f"{_name(task)}, {family}\n{duration(task.seconds)}, {rate * 1e-9:.4g} GFLOP/s"
+        nodes = task.node or ", ".join(task.sources[:3])
+        title = f"{task.op} {nodes}, {family}\n{duration(task.seconds)}, {rate * 1e-9:.4g} GFLOP/s"
         if task.floor is not None:
             title += f", {task.floor / task.seconds:.0%} of the roofline"
         radius = 3 + 7 * math.sqrt(task.seconds / longest)
@@ -101,7 +102,7 @@ def _families() -> Mapping[str, str]:
 
 
 def _name(task: MeasuredTask) -> str:
-    return f"{task.op} {task.node or ', '.join(task.sources[:3])}"
+    return f"{task.op} {task.node or next(iter(task.sources), '')}"
 
 
 def _colors(tasks: Sequence[MeasuredTask]) -> dict[str, int]:
