@@ -116,6 +116,7 @@ bench: build ## time the models of this project beside ONNX Runtime and OpenVINO
 	$(PY) benchmarks/ratio_plot.py build/bench/figures.json --svg build/bench/ratios.svg
 	$(PY) benchmarks/history.py build/bench/figures.json --history benchmarks/history.jsonl --svg docs/pictures/history.svg
 	$(PY) benchmarks/layers.py $(BENCH_MODELS:%=models/generated/%.onnx) --out build/bench/layers > build/bench/layers.md
+	-$(PY) benchmarks/load_times.py $(BENCH_MODELS:%=models/generated/%.onnx) > build/bench/load_times.md
 
 models: build ## make the larger models in models/generated
 	$(PY) models/make_models.py models/generated

@@ -90,7 +90,7 @@ def _open_openvino(model: Path, threads: int, precision: str = "f32") -> Run:
 
 
 ENGINES: Final = {
-    "atcpy": Engine(("atcpy",), _convert, _open_atcpy),
+    "atcpy": Engine(("atcpy", "atcpy.runtime.session"), _convert, _open_atcpy),
     "onnxruntime": Engine(("onnxruntime",), lambda model, folder: model, _open_onnxruntime),
     "openvino": Engine(("openvino", "atcpy.bench.sides"), lambda model, folder: model, _open_openvino),
     "atcpy-bf16": Engine(("atcpy",), partial(_convert, precision="mixed_bfloat16"), _open_atcpy, "bfloat16"),

@@ -44,6 +44,16 @@ def feeds_for(path: Path, seed: int = 0) -> Feeds:
     return feeds
 
 
+def load_feeds(model: Path, folder: Path | None) -> Feeds:
+    """Feeds from `<folder>/<model>.npz`, or the `in/` arrays of a `<model>.*.npz`; random without such a file."""
+    found = sorted(folder.glob(f"{model.stem}.*npz")) if folder is not None else []
+    if not found:
+        return feeds_for(model)
+    with np.load(found[-1]) as archive:
+        inputs = [name for name in archive.files if name.startswith("in/")]
+        return {name.removeprefix("in/"): archive[name] for name in inputs or archive.files}
+
+
 def save_arrays(path: Path, arrays: Sequence[Array]) -> None:
     """Writes arrays by index, since an output's name may not be a valid file name."""
     np.savez(path, *arrays)

@@ -15,11 +15,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Final
 
-import numpy as np
 import onnx
 import onnxruntime as ort
 import typer
-from feeds import Feeds, feeds_for
+from feeds import Feeds, load_feeds
 
 import atcpy
 from atcpy.errors import AtcError
@@ -83,16 +82,6 @@ def _nodes(graph: onnx.GraphProto) -> int:
         bodies = [_nodes(attr.g) for attr in node.attribute if attr.type == onnx.AttributeProto.GRAPH]
         total += 1 + (min(bodies) if node.op_type == "If" else sum(bodies))
     return total
-
-
-def load_feeds(model: Path, folder: Path | None) -> Feeds:
-    """Feeds from `<folder>/<model>.npz`, or the `in/` arrays of a `<model>.*.npz`; random without such a file."""
-    found = sorted(folder.glob(f"{model.stem}.*npz")) if folder is not None else []
-    if not found:
-        return feeds_for(model)
-    with np.load(found[-1]) as archive:
-        inputs = [name for name in archive.files if name.startswith("in/")]
-        return {name.removeprefix("in/"): archive[name] for name in inputs or archive.files}
 
 
 def main(

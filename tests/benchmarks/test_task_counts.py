@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import pytest
 import task_counts
+from feeds import load_feeds
 
 LOOP = """<ir_version: 10, opset_import: ["" : 21]> g (float[N,2] x) => (float[N,2] y)
     <int64 three = {3}, bool yes = {1}, float one = {1}> {
@@ -56,7 +57,7 @@ def test_what_nobody_runs_is_not_judged(tmp_path: Path, capsys: pytest.CaptureFi
     odd, loop = json.loads((tmp_path / "counts.json").read_text())
     assert (odd["ours"], odd["theirs"]) == (None, None)
     assert loop["ours"] == sum(loop["kinds"].values())
-    assert task_counts.load_feeds(models[1], tmp_path)["x"].shape == (4, 2)
+    assert load_feeds(models[1], tmp_path)["x"].shape == (4, 2)
 
 
 def test_more_tasks_than_nodes_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
