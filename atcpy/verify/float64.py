@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 
-from atcpy.errors import CustomOpError
+from atcpy.errors import CustomOpError, ModelInvalid
 from atcpy.ir import DType, Graph, Node, Tensor, Value
 from atcpy.ir.tensor import Array
 from atcpy.ops import Trait, find_opdef, has_trait
@@ -32,7 +32,8 @@ def evaluate_in_float64(
     model: Path | onnx.ModelProto, feeds: Mapping[str, Array], custom: CustomOps | None = None
 ) -> dict[str, Array] | None:
     """Compute the outputs, by name, with every float32 widened to float64. Returns None where that is not possible:
-    control flow, random ops, ops that the ONNX reference does not compute in float64.
+    control flow, random ops, ops that the ONNX reference does not compute in float64, sizes that are computed in floats
+    and are others in float64.
     """
     graph = import_onnx(model, ParseOptions(), custom).graph
     _widen(graph)
@@ -42,14 +43,21 @@ def evaluate_in_float64(
             if node.has_subgraphs or has_trait(node, Trait.RANDOM):
                 return None
             if node.op_type == "Data":
-                memory[node.output] = _wide(np.asarray(feeds[node.output.name]))
+                memory[node.output] = _wide(_input(node, feeds))
             elif node.op_type == "NetOutput":
                 return {value.name: memory[value] for value in node.operands}
             else:
                 _evaluate(node, memory)
-    except (CustomOpError, *EVALUATION_ERRORS):
+    except (CustomOpError, ModelInvalid, *EVALUATION_ERRORS):
         return None
     return None
+
+
+def _input(node: Node, feeds: Mapping[str, Array]) -> Array:
+    default = node.attrs.get("default")
+    if node.output.name not in feeds and isinstance(default, Tensor):
+        return default.array
+    return np.asarray(feeds[node.output.name])
 
 
 def recheck(

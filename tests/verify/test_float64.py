@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import pytest
 
 from atcpy.verify.compare import Tolerance, compare_all
@@ -21,6 +22,25 @@ def test_the_model_is_evaluated_in_float64() -> None:
 def test_models_that_cannot_be_evaluated_in_float64_give_none() -> None:
     proto = model("m () => (float[2] y) { y = RandomNormal <shape = [2]> () }")
     assert evaluate_in_float64(proto, {}) is None
+
+
+def test_inputs_that_are_left_out_have_their_default() -> None:
+    proto = model("m (float[2] x) => (float[2] y) <float[2] w = {0.1, 3}> { y = Mul(x, w) }")
+    proto.graph.input.append(onnx.helper.make_tensor_value_info("w", onnx.TensorProto.FLOAT, [2]))
+    found = evaluate_in_float64(proto, {"x": np.array([2, 5], np.float32)})
+    assert found is not None
+    assert found["y"].tolist() == [2 * float(np.float32(0.1)), 15]
+    found = evaluate_in_float64(proto, {"x": np.array([2, 5], np.float32), "w": np.array([1, 2], np.float32)})
+    assert found is not None and found["y"].tolist() == [2, 10]
+
+
+def test_sizes_that_float64_changes_give_none() -> None:
+    """In float32, 10 times 0.1 rounds to 1; in float64 it is a little more, as 0.1 in float32 is."""
+    proto = model(
+        "m (float[2] x) => (float[n] y) <float[1] tenth = {-0.1}, float[1] ten = {10}> "
+        "{ a = Mul(tenth, ten) b = Floor(a) c = Abs(b) d = Cast <to = 7> (c) e = Add(d, d) y = Reshape(x, e) }"
+    )
+    assert evaluate_in_float64(proto, {"x": np.array([2, 5], np.float32)}) is None
 
 
 def test_outputs_nearer_to_float64_than_the_oracle_pass() -> None:
