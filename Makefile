@@ -117,6 +117,7 @@ bench: build ## time the models of this project beside ONNX Runtime and OpenVINO
 	$(PY) benchmarks/history.py build/bench/figures.json --history benchmarks/history.jsonl --svg docs/pictures/history.svg
 	$(PY) benchmarks/layers.py $(BENCH_MODELS:%=models/generated/%.onnx) --out build/bench/layers > build/bench/layers.md
 	-$(PY) benchmarks/load_times.py $(BENCH_MODELS:%=models/generated/%.onnx) > build/bench/load_times.md
+	-$(PY) benchmarks/float64_errors.py $(BENCH_MODELS:%=models/generated/%.onnx) > build/bench/float64_errors.md
 
 models: build ## make the larger models in models/generated
 	$(PY) models/make_models.py models/generated
