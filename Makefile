@@ -118,6 +118,8 @@ bench: build ## time the models of this project beside ONNX Runtime and OpenVINO
 	$(PY) benchmarks/layers.py $(BENCH_MODELS:%=models/generated/%.onnx) --out build/bench/layers > build/bench/layers.md
 	-$(PY) benchmarks/load_times.py $(BENCH_MODELS:%=models/generated/%.onnx) > build/bench/load_times.md
 	-$(PY) benchmarks/float64_errors.py $(BENCH_MODELS:%=models/generated/%.onnx) > build/bench/float64_errors.md
+	$(PY) benchmarks/cost_model.py $(BENCH_MODELS:%=models/generated/%.onnx) > build/bench/cost-model.md
+	$(PY) benchmarks/overhead.py > build/bench/overhead.md
 
 models: build ## make the larger models in models/generated
 	$(PY) models/make_models.py models/generated
