@@ -53,8 +53,11 @@ static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 {
     (void)cpu;
     const struct unary_params *p = params;
+    const bool calls_libm = p->op >= UNARY_SIN && p->op < UNARY_NOT;
     return (struct kernel_cost){.items = (p->n + UNARY_CHUNK - 1) / UNARY_CHUNK,
-                                .work = p->op < UNARY_POW ? p->n / 4 : p->n};
+                                .work = p->op < UNARY_POW ? p->n / 4
+                                        : calls_libm      ? atc_mul(p->n, 32)
+                                                          : p->n};
 }
 
 DEFINE_FAMILY(unary, UNARY_FIELDS, .check = check, .cost = cost, .inplace = 1);

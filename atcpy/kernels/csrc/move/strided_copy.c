@@ -147,8 +147,16 @@ static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 {
     (void)cpu;
     const struct strided_copy_params *p = params;
+    /* Of a row, whose columns may be few, as in the border of a Pad; and of each column where they
+     * do not lie together.
+     */
+    enum { ROW_WORK = 16, COLUMN_WORK = 4 };
+    const int64_t elements = atc_product(p->dims, p->rank), last = p->rank - 1;
+    const bool lies_together = last >= 0 && p->dst_strides[last] == 1 && p->dims[last] > 0;
+    const int64_t moves = lies_together ? atc_mul(elements / p->dims[last], ROW_WORK)
+                                        : atc_mul(elements, COLUMN_WORK);
     return (struct kernel_cost){.items = cut(p).plates,
-                                .work = atc_mul(atc_product(p->dims, p->rank), p->item) / 8};
+                                .work = atc_add(atc_mul(elements, p->item) / 8, moves)};
 }
 
 DEFINE_FAMILY(strided_copy, STRIDED_COPY_FIELDS, .check = check, .cost = cost, .inplace = 1);

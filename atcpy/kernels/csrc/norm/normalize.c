@@ -61,7 +61,7 @@ static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 {
     (void)cpu;
     const struct normalize_params *p = params;
-    enum { ROW_WORK = 32 }; /* of a root and some quotients */
+    enum { ROW_WORK = 96 }; /* of a root and some quotients */
     const int64_t elements = atc_mul(p->rows, p->lines[0] != 0 ? 2 * p->n : p->n);
     return (struct kernel_cost){.items = p->rows,
                                 .work = atc_add(elements, atc_mul(p->rows, ROW_WORK))};

@@ -26,8 +26,11 @@ static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 {
     (void)cpu;
     const struct softmax_params *p = params;
-    return (struct kernel_cost){.items = p->outer * ceil_div(p->inner, SOFTMAX_COLUMNS),
-                                .work = atc_mul(p->outer * p->inner * p->n, 4)};
+    enum { ROW_WORK = 96, VECTOR = 16 }; /* of a maximum and a quotient */
+    const int64_t rows = atc_mul(p->outer, ceil_div(p->inner, VECTOR));
+    return (struct kernel_cost){
+        .items = p->outer * ceil_div(p->inner, SOFTMAX_COLUMNS),
+        .work = atc_add(atc_mul(p->outer * p->inner * p->n, 2), atc_mul(rows, ROW_WORK))};
 }
 
 DEFINE_FAMILY(softmax, SOFTMAX_FIELDS, .check = check, .cost = cost, .inplace = 1);

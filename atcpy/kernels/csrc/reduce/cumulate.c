@@ -48,7 +48,8 @@ static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
     const struct cumulate_params *p = params;
     const int64_t chunks = ceil_div(p->inner, CUMULATE_CHUNK);
     return (struct kernel_cost){.items = p->n == 0 ? 0 : p->outer * chunks,
-                                .work = atc_mul(atc_mul(p->outer, p->inner), p->n)};
+                                .work = atc_mul(atc_mul(p->outer, p->inner),
+                                                atc_mul(p->n, 8))}; /* each waits for the last */
 }
 
 DEFINE_FAMILY(cumulate, CUMULATE_FIELDS, .check = check, .cost = cost);
