@@ -10,8 +10,10 @@ their time that more threads would wait, with the layers that cause it.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -108,16 +110,32 @@ def model_table(timed: Sequence[Timed]) -> Iterator[str]:
 
 
 def worst_table(timed: Sequence[Timed]) -> Iterator[str]:
-    """The layers of each model that lose most against their floor."""
+    """The layers of each model that lose most against their floor; those of one cost are one row."""
     yield "| model | layer | kernel | time, µs | floor, µs | roofline | GFLOP/s | GB/s | lost of the model |"
     yield "| --- | --- | --- |" + " ---: |" * 6
     for each in timed:
-        judged = [(layer, layer.median - layer.floor) for layer in each.layers if layer.floor is not None]
-        for layer, lost in sorted(judged, key=lambda pair: -pair[1])[:WORST]:
+        for layer, count, lost in _worst(each.layers, _lost):
             floor, share = layer.floor or 0.0, layer.roofline or 0.0
             cells = (f"{1e6 * layer.median:.3g}", f"{1e6 * floor:.3g}", f"{share:.0%}")
             rates = (rate(layer.gflops_per_second), rate(layer.gbytes_per_second), f"{lost / each.seconds:.1%}")
-            yield f"| `{each.model}` | {_name(layer)} | {layer.kernel} | {' | '.join((*cells, *rates))} |"
+            yield f"| `{each.model}` | {_name(layer, count)} | {layer.kernel} | {' | '.join((*cells, *rates))} |"
+
+
+def _lost(layer: LayerTime) -> float:
+    return 0.0 if layer.floor is None else layer.median - layer.floor
+
+
+def _worst(layers: Sequence[LayerTime], loss: Callable[[LayerTime], float]) -> Iterator[tuple[LayerTime, int, float]]:
+    """Of layers of one kernel and cost, the one of median time, how many there are, and what they lose together: the
+    groups that lose most.
+    """
+    groups: dict[tuple[object, ...], list[LayerTime]] = defaultdict(list)
+    for layer in layers:
+        groups[layer.kernel, layer.flops, layer.read_bytes, layer.written_bytes, layer.items].append(layer)
+    losses = [(sum(map(loss, group)), group) for group in groups.values()]
+    for lost, group in sorted(losses, key=lambda pair: -pair[0])[:WORST]:
+        if lost > 0:
+            yield sorted(group, key=lambda layer: layer.median)[len(group) // 2], len(group), lost
 
 
 def idle_table(timed: Sequence[Timed]) -> Iterator[str]:
@@ -134,16 +152,16 @@ def uneven_table(timed: Sequence[Timed], threads: int) -> Iterator[str]:
     yield f"| model | layer | kernel | items | idle of {threads} | time of one thread, µs |"
     yield "| --- | --- | --- | ---: | ---: | ---: |"
     for each in timed:
-        for layer in sorted(each.layers, key=lambda layer: -each.gain(layer, threads))[:WORST]:
+        for layer, count, _ in _worst(each.layers, partial(each.gain, threads=threads)):
             busy = {of.threads: of.busy for of in layer.busy_threads}
             idle, alone = 1 - busy[threads] / threads, layer.median * busy[each.threads]
             cells = (str(layer.items), f"{idle:.0%}", f"{1e6 * alone:.3g}")
-            if each.gain(layer, threads) > 0:
-                yield f"| `{each.model}` | {_name(layer)} | {layer.kernel} | {' | '.join(cells)} |"
+            yield f"| `{each.model}` | {_name(layer, count)} | {layer.kernel} | {' | '.join(cells)} |"
 
 
-def _name(layer: LayerTime) -> str:
-    return f"{layer.op} {layer.nodes[-1]}" if layer.nodes else layer.op
+def _name(layer: LayerTime, count: int) -> str:
+    others = f", {count - 1} more" if count > 1 else ""
+    return f"{layer.op} {layer.nodes[-1] if layer.nodes else ''}{others}"
 
 
 def main(

@@ -20,16 +20,16 @@ MODEL = """<ir_version: 8, opset_import: ["" : 17]> g (float[64,64] x) => (float
 PEAKS = Roofline(1, 1e11, (Bandwidth(1 << 20, 1e10),))
 
 
-def layer(node: str, median: float, floor: float | None, busy_of_16: float) -> LayerTime:
+def layer(node: str, median: float, floor: float | None, busy_of_16: float, items: int = 7) -> LayerTime:
     busy = {threads: min(float(threads), busy_of_16) for threads in (1, *layers.SIMULATED_THREADS)}
     return LayerTime(
         *(0, "Conv", (node,), "conv2d_f32_scalar", "e", median, (median, median), 0.5, floor),
-        *(None if floor is None else floor / median, 100, 28, 1.0, 1000, 2.0, 5, 7),
+        *(None if floor is None else floor / median, 100, 28, 1.0, 1000, 2.0, 5, items),
         busy_threads=tuple(BusyThreads(threads, count) for threads, count in busy.items()),
     )
 
 
-TIMED = layers.Timed("m", 1, (layer("/a", 4e-6, 1e-6, 1.0), layer("/b", 2e-6, 1.5e-6, 16.0)), PEAKS)
+TIMED = layers.Timed("m", 1, (layer("/a", 4e-6, 1e-6, 1.0), layer("/b", 2e-6, 1.5e-6, 16.0, items=16)), PEAKS)
 
 
 def test_a_model_is_measured_and_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -60,3 +60,9 @@ def test_layers_that_leave_threads_idle_are_listed() -> None:
     assert list(layers.idle_table([TIMED]))[-1].startswith("| `m` | 40% |")  # of 2 threads: 6 µs of work in 5 µs
     rows = list(layers.uneven_table([TIMED], 16))[2:]
     assert rows == ["| `m` | Conv /a | conv2d_f32_scalar | 7 | 94% | 4 |"]
+
+
+def test_layers_of_one_cost_are_one_row() -> None:
+    repeated = tuple(layer(f"/{n}", n * 1e-6, 1e-6, 1.0) for n in (4, 2, 3))
+    [row] = list(layers.worst_table([layers.Timed("m", 1, repeated, PEAKS)]))[2:]
+    assert row.startswith("| `m` | Conv /3, 2 more | ") and row.endswith("| 66.7% |")  # of 9 µs, 6 are lost
