@@ -21,6 +21,7 @@ from atcpy.runtime.recording import EventBuffer, Recording
 MAX_EVENTS = 100_000  # some 40 MB as a trace
 # What kernels multiply in float32, whatever type their operands are stored in.
 _COMPUTED_IN_FLOAT32 = frozenset({DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16})
+_PRODUCTS_OF_BFLOAT16 = "avx512bf16"  # the instruction set of rows that multiply that type
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +215,9 @@ def _cost(footprint: tuple[int, int, int, int | None, int, int], *, is_float32: 
 
 @cache
 def _float32_rows() -> frozenset[str | None]:
-    return frozenset(row.name for row in kernel_table() if row.dtype in _COMPUTED_IN_FLOAT32)
+    return frozenset(
+        row.name for row in kernel_table() if row.dtype in _COMPUTED_IN_FLOAT32 and row.isa != _PRODUCTS_OF_BFLOAT16
+    )
 
 
 def _task_of(node: Node, kernel: str) -> TaskInfo:

@@ -127,6 +127,18 @@ def test_the_type_of_the_products_is_known() -> None:
     assert is_float32(PRODUCTS["MatMul of doubles"][0]) == is_float32(PRODUCTS["MatMulInteger"][0]) == {False}
 
 
+def test_products_of_bfloat16_are_none_of_float32() -> None:
+    model = parse_text(
+        '<ir_version: 10, opset_import: ["" : 21]> m (float[32,64] x) => (float[32,48] y) <float[64,48] w> '
+        "{ y = MatMul(x, w) }"
+    )
+    compiled, _ = compile_model(model, convert_options({"precision_mode_v2": "mixed_bfloat16"}))
+    [plan] = InferenceSession(writer.to_bytes(compiled), threads=1).plans
+    pairs = zip(tasks_of(plan), costs_of(plan), strict=True)
+    products = [(task.kernel.endswith("avx512bf16"), cost.is_float32) for task, cost in pairs if cost.flops]
+    assert products and all(of_bfloat16 is not is_float32 for of_bfloat16, is_float32 in products)
+
+
 def test_the_stream_is_that_of_the_task() -> None:
     branches = " ".join(f"a{n} = MatMul(x, w{n}) y{n} = Relu(a{n})" for n in range(3))
     text = f"m (float[8,64] x) => ({', '.join(f'float[8,64] y{n}' for n in range(3))}) <{{}}> {{{{ {branches} }}}}"
