@@ -41,7 +41,9 @@ static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 {
     (void)cpu;
     const struct broadcast b = pow_walk(params);
-    return (struct kernel_cost){.items = broadcast_items(&b), .work = broadcast_elements(&b)};
+    enum { ELEMENT_WORK = 8 }; /* of a logarithm and an exponential in double */
+    return (struct kernel_cost){.items = broadcast_items(&b),
+                                .work = atc_mul(broadcast_elements(&b), ELEMENT_WORK)};
 }
 
 DEFINE_FAMILY(pow, POW_FIELDS, .check = check, .cost = cost, .inplace = 1);

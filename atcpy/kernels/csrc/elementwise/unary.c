@@ -49,15 +49,21 @@ static const char *check(const struct task_view *task)
     return NULL;
 }
 
+/* Element operations of an element, at least one. */
+static int64_t element_work(int64_t op)
+{
+    enum { OF_DOUBLES = 8, OF_LIBM = 32 };
+    if (op >= UNARY_SIN && op <= UNARY_ATAN)
+        return OF_DOUBLES;
+    return op >= UNARY_SINH && op <= UNARY_ATANH ? OF_LIBM : 1;
+}
+
 static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 {
     (void)cpu;
     const struct unary_params *p = params;
-    const bool calls_libm = p->op >= UNARY_SIN && p->op < UNARY_NOT;
-    return (struct kernel_cost){.items = (p->n + UNARY_CHUNK - 1) / UNARY_CHUNK,
-                                .work = p->op < UNARY_POW ? p->n / 4
-                                        : calls_libm      ? atc_mul(p->n, 32)
-                                                          : p->n};
+    const int64_t work = p->op < UNARY_POW ? p->n / 4 : atc_mul(p->n, element_work(p->op));
+    return (struct kernel_cost){.items = (p->n + UNARY_CHUNK - 1) / UNARY_CHUNK, .work = work};
 }
 
 DEFINE_FAMILY(unary, UNARY_FIELDS, .check = check, .cost = cost, .inplace = 1);

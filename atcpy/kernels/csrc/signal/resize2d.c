@@ -50,9 +50,11 @@ static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
     const struct resize2d_params *p = params;
     const int64_t elements = atc_mul(atc_mul(p->outer, p->c0), p->oh * p->ow);
     const int64_t mixed = atc_mul(atc_mul(p->outer, p->c0), atc_mul(p->oh, p->w));
+    enum { ROW_WORK = 96 }; /* of taps that are looked up, whatever the columns */
+    const int64_t moved =
+        p->mode == RESIZE_LINEAR ? atc_add(elements, mixed) : atc_mul(elements, p->item) / 8;
     return (struct kernel_cost){.items = p->outer * p->oh,
-                                .work = p->mode == RESIZE_LINEAR ? atc_add(elements, mixed)
-                                                                 : atc_mul(elements, p->item) / 8,
+                                .work = atc_add(moved, atc_mul(p->outer, atc_mul(p->oh, ROW_WORK))),
                                 .scratch = taps_bytes(p) +
                                            (p->mode == RESIZE_LINEAR ? p->w * p->c0 * 4 : 0)};
 }
