@@ -61,8 +61,8 @@ The family of each kernel states the *work* of a task in element operations: `co
 beside each other where that takes an eighth less by the work of their tasks ([streams.md](streams.md)). So what counts
 is the order of tasks, and that a unit takes about as long in each family.
 
-- Shapes: single nodes, and the layers of {models}. Tasks of one op and cost are one shape; those that take less than
-  half a microsecond are left out.
+- Shapes: single nodes, and the layers of {models}.
+  Tasks of one op and cost are one shape; those that take less than half a microsecond are left out.
 - *Rank correlation* is Spearman's, of work and time; ⚠ marks those below {good}. Beside it that of the roofline's
   estimate, which knows the bytes and products of a task, but not what a kernel does with them.
 - *ns a unit*: the median over the shapes, and the range without the tenth at either end.

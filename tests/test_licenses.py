@@ -122,6 +122,7 @@ ORIGINS = {
     r"atcpy/parsers/tensorflow/schema/.*": ("packaging/sbom.py", "{path}"),
     r"benchmarks/figures\.json": ("benchmarks/README.md", "{name}"),
     r"benchmarks/history\.jsonl": ("benchmarks/README.md", "{name}"),
+    r"docs/pictures/roofline_\w+\.svg": ("docs/performance.md", "{name}"),
     r"docs/pictures/history\.svg": ("docs/performance.md", "{name}"),
     r"docs/pictures/convert\.svg": ("docs/picture.py", "{name}"),
     r"docs/pictures/performance\.svg": ("docs/performance.md", "{name}"),
