@@ -2,8 +2,9 @@
 
     python benchmarks/history.py build/bench/figures.json --history benchmarks/history.jsonl --svg history.svg
 
-The history has a line of JSON for each model and number of threads of a measurement: machine, commit, date, versions,
-shortest times in ms, and the ratios of those. The picture shows the measurements of the machine of the last line.
+The history has a line of JSON for each model and number of threads of a measurement: machine, instruction set, commit,
+date, versions, shortest times in ms, and the ratios of those. The picture shows the measurements of the machine of the
+last line, whatever instruction set: keep those that ATCPY_ISA limits in another file.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ def lines_of(figures: Figures) -> Iterator[Line]:
     """The lines of a measurement."""
     for each in figures.figures:
         yield {
-            "machine": figures.machine,
+            "machine": f"{figures.cpu}, {figures.cores} cores",
+            "isa": figures.isa,
             "commit": figures.commit,
             "date": figures.dates[-1],
             "versions": figures.versions,

@@ -47,11 +47,18 @@ class Figure:
 class Figures:
     """What was measured on one machine, of one commit."""
 
-    machine: str
+    cpu: str
+    cores: int
+    isa: str
     commit: str
     dates: tuple[str, ...]
     versions: dict[str, str]
     figures: tuple[Figure, ...]
+
+    @property
+    def machine(self) -> str:
+        """What was measured on."""
+        return f"{self.cpu}, {self.isa}, {self.cores} cores"
 
     @property
     def models(self) -> list[str]:
@@ -84,7 +91,9 @@ def read_figures(paths: Sequence[Path]) -> Figures:
                 raise ValueError(f"{path}: {key} is {record[key]}, in {paths[0]} it is {records[0][key]}")
     machine = records[0]["machine"]
     return Figures(
-        machine=f"{machine['cpu']}, {machine['isa']}, {len(machine['cores'])} cores",
+        cpu=machine["cpu"],
+        cores=len(machine["cores"]),
+        isa=machine["isa"],
         commit=records[0]["commit"] or "unknown",
         dates=tuple(sorted({record["date"] for record in records})),
         versions=records[0]["versions"],

@@ -30,7 +30,7 @@ def test_each_model_and_number_of_threads_is_a_line(tmp_path: Path) -> None:
     lines = [json.loads(line) for line in (tmp_path / "h.jsonl").read_text(encoding="utf-8").splitlines()]
     assert [(line["model"], line["threads"]) for line in lines] == [("one", 1), ("two", 1), ("one", 2)]
     assert lines[0] == {
-        "machine": "A <fast> CPU, avx2, 2 cores", "commit": "aaaa", "date": "2026-05-04",
+        "machine": "A <fast> CPU, 2 cores", "isa": "avx2", "commit": "aaaa", "date": "2026-05-04",
         "versions": RECORD["versions"], "model": "one", "threads": 1,
         "min_ms": {"atcpy": 2.0, "onnxruntime": 4.0, "openvino": 1.0}, "ratios": {"onnxruntime": 2.0, "openvino": 0.5},
     }  # fmt: skip
