@@ -267,7 +267,8 @@ def times(measured: Measured) -> Html:
         if picture is not None:
             left_out = sum(1 for task in tasks if not task.flops)
             note = f" {count_of(left_out, 'task')} that sum no products are not in it." if left_out else ""
-            explained = f"A circle is a task, larger the more time it takes; lines are the peaks.{note}"
+            circles = "A circle is a task, larger the more time it takes, in the colour of its kernel's family"
+            explained = f"{circles}; lines are the peaks; those that lose most are named.{note}"
             content += [scrolling("Tasks against the roofline", picture), element("p", explained)]
     head = ("op", "node", "kernel", "time", "share", "GFLOP/s", "GB/s", "roofline")
     rows = [_time_row(task, total) for task in tasks[:_MAX_TIMES]]
