@@ -93,7 +93,9 @@ ENGINES: Final = {
     "atcpy": Engine(("atcpy", "atcpy.runtime.session"), _convert, _open_atcpy),
     "onnxruntime": Engine(("onnxruntime",), lambda model, folder: model, _open_onnxruntime),
     "openvino": Engine(("openvino", "atcpy.bench.sides"), lambda model, folder: model, _open_openvino),
-    "atcpy-bf16": Engine(("atcpy",), partial(_convert, precision="mixed_bfloat16"), _open_atcpy, "bfloat16"),
+    "atcpy-bf16": Engine(
+        ("atcpy", "atcpy.runtime.session"), partial(_convert, precision="mixed_bfloat16"), _open_atcpy, "bfloat16"
+    ),
     "openvino-bf16": Engine(
         ("openvino", "atcpy.bench.sides"),
         lambda model, folder: model,
