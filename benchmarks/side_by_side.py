@@ -187,7 +187,8 @@ def main(
             print(f"geometric mean of the ratios of medians to {peer}: {np.exp(np.mean(np.log(ratios))):.2f}x")
     if json_file:
         json_file.parent.mkdir(parents=True, exist_ok=True)
-        json_file.write_text(json.dumps(_record((ours, *peers), comparisons), indent=1) + "\n", encoding="utf-8")
+        record = {**provenance((ours, *peers)), "comparisons": [asdict(comparison) for comparison in comparisons]}
+        json_file.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     if any(peer.relative_error > bound for comparison in comparisons for peer in comparison.peers):
         print(f"results differ by more than {bound:g}")
         raise SystemExit(EXIT_VERIFY_FAILED)
@@ -202,8 +203,8 @@ def _installed_peers(ours: str) -> list[str]:
     ]
 
 
-def _record(names: Sequence[str], comparisons: Sequence[Comparison]) -> dict[str, Any]:
-    """All figures, and what they were measured with."""
+def provenance(names: Sequence[str]) -> dict[str, Any]:
+    """What figures were measured with: machine, commit, date, and versions of the engines with these names."""
     from atcpy.cli.bench import machine
 
     return {
@@ -211,7 +212,6 @@ def _record(names: Sequence[str], comparisons: Sequence[Comparison]) -> dict[str
         "commit": _commit(),
         "date": datetime.now(UTC).date().isoformat(),
         "versions": {name: ENGINES[name].version for name in names},
-        "comparisons": [asdict(comparison) for comparison in comparisons],
     }
 
 
