@@ -221,8 +221,13 @@ def winograd_convolution() -> LongItem:
 
 
 def wide_convolution() -> LongItem:
-    x, w = np.ones((1, 1, 20_000_000), np.float64), np.ones((1, 1, 3), np.float64)
-    return LongItem("Conv", [x, w], lambda x, w: np.full((1, 1, x.size - 2), 3.0), {}, [1])
+    x, w = np.ones((1, 1, 300_095), np.float64), np.ones((1, 1, 300_000), np.float64)
+    return LongItem("Conv", [x, w], lambda x, w: np.full((1, 1, 96), 3e5), {}, [1])
+
+
+def convolution_of_packed_windows() -> LongItem:
+    x, w = np.ones((1, 1, 200_095), np.float32), np.ones((32, 1, 200_000), np.float32)
+    return LongItem("Conv", [x, w], lambda x, w: np.full((1, 32, 96), 2e5, "f4"), {})
 
 
 def transposed_convolution() -> LongItem:
@@ -465,6 +470,7 @@ LONG_ITEMS: dict[str, tuple[str, Callable[[], LongItem]]] = {
         "matmul": (product, product_of_a_row, product_of_integers), "qgemm": (product_of_bytes,),
         "int4_matmul": (product_of_four_bits,),
         "conv2d": (convolution,), "winograd2d": (winograd_convolution,), "convnd": (wide_convolution,),
+        "conv2d": (convolution,), "winograd2d": (winograd_convolution,), "convnd": (wide_convolution, convolution_of_packed_windows),
         "conv_transpose2d": (transposed_convolution,),
         "depthwise2d": (depthwise_convolution,), "pool2d": (pooling, wide_window), "poolnd": (powers,),
         "unpool": (unpooling,), "col2im": (blocks_to_image,), "elements": (gathered_elements,),

@@ -113,8 +113,9 @@ def conv_transpose(fill: Fill, n: int) -> Iterator[Case]:
 def convnd(fill: Fill, n: int) -> Iterator[Case]:
     for dtype in ("f4", "f8"):
         for stride in (1, 2):
-            arrays = [fill(1, 2, 2, 2, n).astype(dtype), fill(3, 2, 1, 2, 1).astype(dtype)]
-            yield Case("Conv", arrays, {"strides": (1, 1, stride)})
+            for channels in (3, 13):
+                arrays = [fill(1, 2, 2, 2, n).astype(dtype), fill(channels, 2, 1, 2, 1).astype(dtype)]
+                yield Case("Conv", arrays, {"strides": (1, 1, stride)})
 
 
 def matmul(fill: Fill, n: int) -> Iterator[Case]:

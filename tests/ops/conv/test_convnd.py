@@ -22,7 +22,7 @@ def windows(draw: st.DrawFn, op_type: str) -> Case:
     """Operands and attributes of a convolution whose result is not empty."""
     size, rank = st.integers, draw(st.integers(1, 3))
     group, n = draw(st.sampled_from([1, 1, 2, 3])), draw(size(1, 2))
-    c, m = draw(size(1, 5)), draw(size(1, 5))
+    c, m = draw(size(1, 12)), draw(size(1, 12))  # packed at once, and by parts; by channel, and some together
     kernel = tuple(draw(size(1, 3)) for _ in range(rank))
     strides, dilations = tuple(draw(size(1, 3)) for _ in kernel), tuple(draw(size(1, 2)) for _ in kernel)
     begins, ends = [draw(size(0, 2)) for _ in kernel], [draw(size(0, 2)) for _ in kernel]
@@ -58,6 +58,18 @@ def test_agrees_with_onnxruntime(op_type: str, isa: str, data: st.DataObject, do
     assert ours.dtype == dtype
     scale = max(1.0, float(np.abs(expected).max(initial=0)))
     np.testing.assert_allclose(ours, expected, rtol=0, atol=1e-5 * scale)
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize(("op_type", "m"), [("Conv", 9), ("ConvTranspose", 9), ("Conv", 2)])
+def test_kernels_of_more_taps_than_are_packed_at_once_agree_with_onnxruntime(op_type: str, m: int, isa: str) -> None:
+    rng = np.random.default_rng(0)
+    shape = (m, 2, 300) if op_type == "Conv" else (2, m, 600)
+    arrays = [rng.standard_normal((2, 2, 500)).astype("f4"), rng.standard_normal(shape).astype("f4")]
+    node = make_node(op_type, arrays, {"strides": (2,), "pads": (7, 3)})
+    (expected,) = onnxruntime_op(node, arrays)
+    (ours,) = run_op(node, arrays, isa=isa, threads=2)
+    np.testing.assert_allclose(ours, expected, rtol=0, atol=1e-5 * float(np.abs(expected).max()))
 
 
 def test_empty_operands_give_the_bias() -> None:

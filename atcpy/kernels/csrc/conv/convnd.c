@@ -1,4 +1,4 @@
-/* The convnd family: its checker and its cut into rows of results. */
+/* The convnd family: its checker and its cut into blocks of results. */
 #include "conv/convnd.h"
 
 static const char *check(const struct task_view *task)
@@ -46,15 +46,23 @@ static int64_t products(const void *params)
     return atc_mul(channels, atc_mul(meets, atc_volume(p->kernel)));
 }
 
-/* An item is a row of results: of one image, one channel, one depth and one height. */
+/* A row pays for itself where each packed window is shared by some channels. */
+bool convnd_shares_windows(const struct task_view *task)
+{
+    const struct convnd_params *p = task->params;
+    return p->mg >= 4;
+}
+
 static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 {
     (void)cpu;
     const struct convnd_params *p = params;
-    const int64_t rows = atc_mul(atc_mul(p->n, atc_mul(p->group, p->mg)), atc_volume(p->out));
+    const int64_t results = atc_mul(atc_mul(p->n, atc_mul(p->group, p->mg)), atc_volume(p->out));
+    const int64_t grids = convnd_grids(p, 0) * convnd_grids(p, 1) * convnd_grids(p, 2);
     return (struct kernel_cost){
-        .items = p->n * p->group * p->mg * p->out[0] * p->out[1],
-        .work = atc_div(atc_mul(rows, 1 + atc_mul(p->cg, atc_volume(p->kernel))), 4)};
+        .items = p->n * p->group * grids * convnd_blocks(p),
+        .work = atc_div(atc_mul(results, 1 + atc_mul(p->cg, atc_volume(p->kernel))), 4),
+        .scratch = CONVND_SCRATCH};
 }
 
 DEFINE_FAMILY(convnd, CONVND_FIELDS, .check = check, .cost = cost, .products = products);
