@@ -256,6 +256,12 @@ def wide_window() -> LongItem:
     return LongItem("MaxPool", [x], lambda x: x[..., -1:], {"kernel_shape": (1, x.size)})
 
 
+def pooling_of_volumes() -> LongItem:
+    x = ramp(1, 1, 1, 1, 20_000_000)
+    attrs = {"kernel_shape": (1, 1, 2)}
+    return LongItem("MaxPool", [x], lambda x: np.maximum(x[..., 1:], x[..., :-1]), attrs)
+
+
 def powers() -> LongItem:
     x = np.ones((1, 1, 20_000_000), "f4")
     attrs = {"kernel_shape": (3,), "p": 1}
@@ -473,6 +479,9 @@ LONG_ITEMS: dict[str, tuple[str, Callable[[], LongItem]]] = {
         "conv2d": (convolution,), "winograd2d": (winograd_convolution,), "convnd": (wide_convolution, convolution_of_packed_windows),
         "conv_transpose2d": (transposed_convolution,),
         "depthwise2d": (depthwise_convolution,), "pool2d": (pooling, wide_window), "poolnd": (powers,),
+        "conv2d": (convolution,), "winograd2d": (winograd_convolution,),
+        "convnd": (wide_convolution, convolution_of_packed_windows), "conv_transpose2d": (transposed_convolution,),
+        "depthwise2d": (depthwise_convolution,), "pool2d": (pooling, wide_window), "poolnd": (powers, pooling_of_volumes),
         "unpool": (unpooling,), "col2im": (blocks_to_image,), "elements": (gathered_elements,),
         "scatter_nd": (scattered_rows,), "pad": (padding,), "trilu": (triangle,), "recurrent": (recurrence,),
         "attention": (attention, attention_of_wide_heads), "quant_range": (byte_range,), "fourier": (transform,),

@@ -59,6 +59,22 @@ pool2d_next_taps(const struct kernel_args *args, bool is_long, struct atc_piece 
     return is_first && taps->begin < last;
 }
 
+/* Of the kernels that join rows: pool_row_vector.h. */
+enum {
+    POOL_COUNTS = 512,
+    POOL_JOINED = 4096,   /* floats of a joined row at a time: part of L1 */
+    POOL_MAX_SPAN = 2048, /* from the first to the last element of a window */
+    POOL_MAX_STEP = 64,
+    POOL_MAX_ROWS = 1024,
+};
+
+/* Whether a part of the joined row holds some vectors of results, and takes microseconds. */
+static inline bool pool_row_fits(int64_t rows, int64_t kernel, int64_t stride, int64_t dilation)
+{
+    return rows <= POOL_MAX_ROWS && atc_mul(kernel, dilation) <= POOL_MAX_SPAN &&
+           stride <= POOL_MAX_STEP;
+}
+
 /* The number of elements that a mean is over; `y` and `x` are the taps inside the input. */
 static inline int64_t pool2d_divisor(const struct pool2d_params *p, int64_t oy, int64_t ox,
                                      struct pool2d_taps y, struct pool2d_taps x)

@@ -1,7 +1,6 @@
 /* pool2d on vectors: over the lanes of a channel block, or over neighbouring results of a row.
  */
-#include "pooling/pool2d.h"
-#include "simd/vector.h"
+#include "pooling/pool_row_vector.h"
 
 #include <math.h>
 
@@ -121,6 +120,41 @@ static inline __attribute__((always_inline)) void pool_run(struct atc_meter *met
     vf_store_n(out, acc, n);
 }
 
+/* Rows of results of planes without blocks, by the joined rows of their windows. */
+static void pool_joined(const struct kernel_args *args)
+{
+    const struct pool2d_params *p = args->params;
+    struct atc_meter meter = {.args = args};
+    struct pool_windows windows = {
+        .is_max = p->kind == POOL_MAX,
+        .include_pad = p->include_pad,
+        .w = p->w,
+        .ow = p->ow,
+        .kernel = p->kw,
+        .stride = p->sw,
+        .dilation = p->dw,
+        .pad_begin = p->pl,
+        .pad_end = p->pr,
+    };
+    pool_prepare(&windows);
+    for (int64_t item = args->begin; item < args->end; item++) {
+        const float *plane = (const float *)args->src[0] + item / p->oh * p->h * p->w;
+        const int64_t oy = item % p->oh, y0 = oy * p->sh - p->pt;
+        const struct pool2d_taps y = taps_inside(y0, p->kh, p->dh, p->h);
+        struct pool2d_taps counted = y;
+        if (p->include_pad)
+            counted = taps_inside(oy * p->sh, p->kh, p->dh, p->pt + p->h + p->pb);
+        const struct pool_rows rows = {
+            .first = y.first < y.last ? plane + (y0 + y.first * p->dh) * p->w : plane,
+            .depth = 1,
+            .height = y.last - y.first,
+            .height_step = p->dh * p->w,
+            .count = counted.last - counted.first,
+        };
+        pool_row_run(&meter, &windows, &rows, (float *)args->dst[0] + item * p->ow);
+    }
+}
+
 /* Some rows of results. `is_long` is a constant where this is inlined. */
 static inline __attribute__((always_inline)) void pool_rows(const struct kernel_args *args,
                                                             bool is_long)
@@ -146,7 +180,10 @@ static inline __attribute__((always_inline)) void pool_rows(const struct kernel_
 
 void FOR_ISA(pool2d_f32)(const struct kernel_args *args)
 {
-    if (pool2d_is_long(args->params))
+    const struct pool2d_params *p = args->params;
+    if (p->c0 == 1 && pool_row_fits(p->kh, p->kw, p->sw, p->dw))
+        pool_joined(args);
+    else if (pool2d_is_long(p))
         pool_rows(args, true);
     else
         pool_rows(args, false);

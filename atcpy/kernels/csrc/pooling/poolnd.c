@@ -39,6 +39,15 @@ static const char *check(const struct task_view *task)
     return NULL;
 }
 
+/* Rows of windows are joined where there are no indices and no powers. */
+bool poolnd_joins_rows(const struct task_view *task)
+{
+    const struct poolnd_params *p = task->params;
+    return p->kind != POOLND_LP && task->n_dst == 1 &&
+           pool_row_fits(atc_mul(p->kernel[0], p->kernel[1]), p->kernel[2], p->stride[2],
+                         p->dilation[2]);
+}
+
 /* An item is a row of results: of one plane, one depth and one height. */
 static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 {

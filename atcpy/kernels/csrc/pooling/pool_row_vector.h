@@ -1,0 +1,176 @@
+/* A row of results of plain float tensors: the rows that its windows have inside the input are
+ * joined first, element by element; then the windows are taken of that one row, which has padding.
+ */
+#ifndef ATC_POOL_ROW_VECTOR_H
+#define ATC_POOL_ROW_VECTOR_H
+
+#include "pooling/pool2d.h"
+#include "simd/vector.h"
+
+#include <math.h>
+
+/* What all rows of a task have in common: how windows lie along the last dim. */
+struct pool_windows {
+    bool is_max, include_pad;
+    int64_t w, ow, kernel, stride, dilation, pad_begin, pad_end;
+    int64_t span, at_once;
+    int32_t indices[VF];
+    float
+        counts[POOL_COUNTS]; /* of the first results: elements that a mean is over along the row */
+    float joined[POOL_JOINED];
+};
+
+/* The rows that the windows of one row of results have inside: depth · height of them. */
+struct pool_rows {
+    const float *first;
+    int64_t depth, depth_step, height, height_step;
+    int64_t count; /* what they contribute to the divisor of a mean */
+};
+
+static inline float pool_count_along(const struct pool_windows *p, int64_t ox)
+{
+    const int64_t begin = ox * p->stride - p->pad_begin;
+    const struct pool2d_taps taps = p->include_pad
+                                        ? taps_inside(begin + p->pad_begin, p->kernel, p->dilation,
+                                                      p->pad_begin + p->w + p->pad_end)
+                                        : taps_inside(begin, p->kernel, p->dilation, p->w);
+    return (float)(taps.last - taps.first);
+}
+
+static inline void pool_prepare(struct pool_windows *p)
+{
+    p->span = (p->kernel - 1) * p->dilation + 1;
+    p->at_once = (POOL_JOINED - 2 * VF - p->span) / p->stride / VF * VF;
+    for (int i = 0; i < VF; i++)
+        p->indices[i] = (int32_t)(i * p->stride);
+    for (int64_t i = 0; i < POOL_COUNTS && !p->is_max; i++)
+        p->counts[i] = pool_count_along(p, i);
+}
+
+static inline __attribute__((always_inline)) vf pool_join(bool is_max, vf a, vf b)
+{
+    return is_max ? vf_max(a, b) : vf_add(a, b);
+}
+
+/* Joins some vectors of the rows at element x. */
+static inline __attribute__((always_inline)) void
+pool_join_vectors(const struct pool_rows *rows, bool is_max, int64_t x, int vectors, float *to)
+{
+    vf acc[4];
+    for (int v = 0; v < vectors; v++)
+        acc[v] = vf_set1(is_max ? -INFINITY : 0.0f);
+    for (int64_t d = 0; d < rows->depth; d++) {
+        const float *at = rows->first + d * rows->depth_step + x;
+        for (int64_t h = 0; h < rows->height; h++, at += rows->height_step)
+            for (int v = 0; v < vectors; v++)
+                acc[v] = pool_join(is_max, acc[v], vf_load(at + v * VF));
+    }
+    for (int v = 0; v < vectors; v++)
+        vf_store(to + v * VF, acc[v]);
+}
+
+/* Joins elements [begin, end) of the rows. */
+static inline __attribute__((always_inline)) void
+pool_join_rows(const struct pool_rows *rows, bool is_max, int64_t begin, int64_t end, float *to)
+{
+    int64_t x = begin;
+    for (; x + 4 * VF <= end; x += 4 * VF)
+        pool_join_vectors(rows, is_max, x, 4, to + x - begin);
+    if (x + 2 * VF <= end) {
+        pool_join_vectors(rows, is_max, x, 2, to + x - begin);
+        x += 2 * VF;
+    }
+    if (x + VF <= end) {
+        pool_join_vectors(rows, is_max, x, 1, to + x - begin);
+        x += VF;
+    }
+    if (x < end && end - begin >= VF) {
+        /* Those in front are joined again. */
+        pool_join_vectors(rows, is_max, end - VF, 1, to + end - VF - begin);
+    } else if (x < end) {
+        vf acc = vf_set1(is_max ? -INFINITY : 0.0f);
+        for (int64_t d = 0; d < rows->depth; d++)
+            for (int64_t h = 0; h < rows->height; h++)
+                acc = pool_join(
+                    is_max, acc,
+                    vf_load_n(rows->first + d * rows->depth_step + h * rows->height_step + x,
+                              end - x, 0.0f));
+        vf_store_n(to + x - begin, acc, end - x);
+    }
+}
+
+/* The divisors of VF results from `ox` on. */
+static inline vf pool_divisors(const struct pool_windows *p, int64_t count, int64_t ox)
+{
+    float along[VF];
+    const float *counts = p->counts + ox;
+    if (ox + VF > POOL_COUNTS) {
+        const int64_t first = ox * p->stride - p->pad_begin;
+        if (first >= 0 && first + (VF - 1) * p->stride + p->span <= p->w && count > 0)
+            return vf_set1((float)(count * p->kernel));
+        for (int64_t i = 0; i < VF; i++)
+            along[i] = pool_count_along(p, ox + i);
+        counts = along;
+    }
+    const vf divisors = vf_mul(vf_load(counts), vf_set1((float)count));
+    return vf_at_least(vf_set1(1.0f), divisors); /* without elements the sum is 0 */
+}
+
+/* VF windows of a joined row, the first one at `at`. */
+static inline __attribute__((always_inline)) vf pool_windows_of(const struct pool_windows *p,
+                                                                bool is_max, const float *at)
+{
+    vf acc = vf_set1(is_max ? -INFINITY : 0.0f);
+    for (int64_t k = 0; k < p->kernel; k++, at += p->dilation) {
+        const vf taps = p->stride == 1   ? vf_load(at)
+                        : p->stride == 2 ? vf_load_even(at)
+                                         : vf_gather(at, p->indices);
+        acc = pool_join(is_max, acc, taps);
+    }
+    return acc;
+}
+
+static inline __attribute__((always_inline)) void pool_row_of(struct atc_meter *meter,
+                                                              struct pool_windows *p,
+                                                              const struct pool_rows *rows,
+                                                              bool is_max, float *out)
+{
+    const vf none = vf_set1(is_max ? -INFINITY : 0.0f);
+    float *joined = p->joined;
+    for (int64_t ox = 0; ox < p->ow; ox += p->at_once) {
+        const int64_t results = min_i64(p->at_once, p->ow - ox);
+        /* Elements of whole vectors of windows: those outside come from no row. */
+        const int64_t begin = ox * p->stride - p->pad_begin;
+        const int64_t end = begin + ((results + VF - 1) / VF * VF - 1) * p->stride + p->span;
+        const int64_t per_vector = 1 + rows->depth * rows->height + p->kernel;
+        if (atc_spend(meter, (end - begin) * per_vector / VF))
+            return;
+        const int64_t first = begin < 0 ? min_i64(0, end) : begin;
+        const int64_t inside = min_i64(end, p->w), last = inside > first ? inside : first;
+        for (int64_t x = begin; x < first; x += VF)
+            vf_store(joined + x - begin, none);
+        pool_join_rows(rows, is_max, first, last, joined + first - begin);
+        for (int64_t x = last; x < end; x += VF)
+            vf_store(joined + x - begin, none);
+        for (int64_t i = 0; i < results; i += VF) {
+            vf acc = pool_windows_of(p, is_max, joined + i * p->stride);
+            if (!is_max)
+                acc = vf_div(acc, pool_divisors(p, rows->count, ox + i));
+            if (i + VF <= results)
+                vf_store(out + ox + i, acc);
+            else
+                vf_store_n(out + ox + i, acc, results - i);
+        }
+    }
+}
+
+static inline void pool_row_run(struct atc_meter *meter, struct pool_windows *p,
+                                const struct pool_rows *rows, float *out)
+{
+    if (p->is_max)
+        pool_row_of(meter, p, rows, true, out);
+    else
+        pool_row_of(meter, p, rows, false, out);
+}
+
+#endif
