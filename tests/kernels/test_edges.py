@@ -23,6 +23,9 @@ from tests.isa import BYTE_ISAS, ISAS
 LENGTHS = (0, 1, 7, 8, 9, 15, 16, 17, 39)
 VALUES = ("negative", "zeros", "mixed", "nan", "infinite")
 
+INTEGERS = tuple(f"{kind}{size}" for kind in "iu" for size in (1, 2, 4, 8))
+INTEGER_BINARY = ("Add", "Mul", "Max", "Less", "GreaterOrEqual", "Equal", "BitwiseAnd", "BitwiseXor")
+
 Fill = Callable[..., Array]  # fill(*shape): random float32 values of one kind of `VALUES`
 
 
@@ -52,7 +55,8 @@ def whole(x: Array, dtype: str) -> Array:
     """Convert floats to integers over the whole range of the dtype."""
     info = np.iinfo(dtype)
     steps = np.nan_to_num(x * 30, nan=0, posinf=info.max, neginf=info.min)
-    return np.clip(np.rint(steps), info.min, info.max).astype(dtype)
+    with np.errstate(invalid="ignore"):  # the largest of 64 bits is no float64
+        return np.clip(np.rint(steps), info.min, info.max).astype(dtype)
 
 
 @dataclass(frozen=True)
@@ -192,6 +196,13 @@ def unary(fill: Fill, n: int) -> Iterator[Case]:
     for op_type, attrs in UNARY.items():
         bounds = [np.float32(-0.5), np.float32(2)] if op_type == "Clip" else []
         yield Case(op_type, [fill(n), *map(np.asarray, bounds)], attrs, range(1, 1 + len(bounds)), by_reference=False)
+    for dtype in INTEGERS:
+        x, low, high = whole(fill(n), dtype), np.array(2, dtype), np.array(90, dtype)
+        for op_type in ("Abs", "Sign", "BitwiseNot", *(("Neg",) if dtype.startswith("i") else ())):
+            yield Case(op_type, [x])
+        yield Case("Clip", [x, low, high], {}, [1, 2])
+        yield Case("Relu", [x], by_reference=False)
+    yield Case("Not", [fill(n) > 0])
 
 
 def strided_copy(fill: Fill, n: int) -> Iterator[Case]:
@@ -204,6 +215,16 @@ def binary(fill: Fill, n: int) -> Iterator[Case]:
         for other in (fill(3, n), fill(1)):
             certain = op_type != "PRelu" or np.isfinite(other).all()  # the reference adds 0 · slope
             yield Case(op_type, [fill(3, n), other], rtol=1e-6, by_reference=bool(certain))
+    for dtype in INTEGERS:
+        for other in (fill(3, n), fill(1)):
+            operands = whole(fill(3, n), dtype), whole(other, dtype)
+            for op_type in (*INTEGER_BINARY, *(("Sub", "Min") if dtype.startswith("i") else ())):
+                yield Case(op_type, operands)
+            divisors = np.where(operands[1] == 0, operands[1].dtype.type(3), operands[1])
+            for op_type in ("Div", "Mod"):  # numpy rounds quotients down
+                yield Case(op_type, [operands[0], divisors], by_reference=op_type == "Mod")
+    for op_type in ("And", "Or", "Xor", "Equal"):
+        yield Case(op_type, [fill(3, n) > 0, fill(3, n) > 0])
 
 
 def classify(fill: Fill, n: int) -> Iterator[Case]:

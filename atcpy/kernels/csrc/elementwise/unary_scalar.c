@@ -1,5 +1,5 @@
-/* unary by its definition, float32 computed in float64 and rounded once: the oracle of the other
- * rows, and the path of any other CPU and type.
+/* unary of floats by its definition, float32 computed in float64 and rounded once: the oracle of
+ * the other rows, and the path of any other CPU.
  */
 #include "core/pieces.h"
 #include "elementwise/unary.h"
@@ -148,76 +148,3 @@ static double unary_value(enum unary_op op, double x, double alpha, double beta)
 
 DEFINE_FLOAT(unary_f32_scalar, float)
 DEFINE_FLOAT(unary_f64_scalar, double)
-
-/* An integer nearer to zero or further by a bias; its fraction goes, and what no 64 bits hold is
- * the least number. */
-static uint64_t shrunk(bool below_zero, uint64_t x, double threshold, double bias)
-{
-    const double value = below_zero ? (double)(int64_t)x : (double)x;
-    if (!(value < -threshold || value > threshold))
-        return 0;
-    const double step = value < -threshold ? bias : -bias;
-    if (step == trunc(step) && fabs(step) < 0x1p63)
-        return x + (uint64_t)(int64_t)step;
-    const double sum = value + step;
-    return sum >= 0x1p63 && sum < 0x1p64
-               ? (uint64_t)sum
-               : (uint64_t)(fabs(sum) < 0x1p63 ? (int64_t)sum : INT64_MIN);
-}
-
-/* Signed types wrap: they are computed as unsigned ones. */
-#define DEFINE_INT(symbol, type)                                                                   \
-    static type symbol##_value(const struct unary_params *p, type x)                               \
-    {                                                                                              \
-        const bool below_zero = (type)-1 < (type)1 && x < (type)1 && x != 0;                       \
-        const type minus = (type)(0 - (uint64_t)x);                                                \
-        switch ((enum unary_op)p->op) {                                                            \
-        case UNARY_RELU:                                                                           \
-            return below_zero ? 0 : x;                                                             \
-        case UNARY_CLIP: {                                                                         \
-            const type raised = x < (type)p->low ? (type)p->low : x;                               \
-            return raised > (type)p->high ? (type)p->high : raised;                                \
-        }                                                                                          \
-        case UNARY_ABS:                                                                            \
-            return below_zero ? minus : x;                                                         \
-        case UNARY_NEG:                                                                            \
-            return minus;                                                                          \
-        case UNARY_SIGN:                                                                           \
-            return below_zero ? (type)-1 : x != 0;                                                 \
-        case UNARY_SHRINK:                                                                          \
-            return (type)shrunk(below_zero, (uint64_t)x, p->alpha, p->beta);                         \
-        default: /* UNARY_BITWISE_NOT */                                                           \
-            return (type)~(uint64_t)x;                                                             \
-        }                                                                                          \
-    }                                                                                              \
-                                                                                                   \
-    void symbol(const struct kernel_args *args)                                                    \
-    {                                                                                              \
-        /* A copy: what is written might be a parameter, for all that the compiler knows. */        \
-        const struct unary_params p = *(const struct unary_params *)args->params;                  \
-        const type *x = args->src[0];                                                              \
-        type *y = args->dst[0];                                                                    \
-        const int64_t end = unary_end(&p, args);                                                   \
-        for (int64_t i = args->begin * UNARY_CHUNK; i < end; i++)                                  \
-            y[i] = symbol##_value(&p, x[i]);                                                        \
-    }
-
-DEFINE_INT(unary_i8_scalar, int8_t)
-DEFINE_INT(unary_i16_scalar, int16_t)
-DEFINE_INT(unary_i32_scalar, int32_t)
-DEFINE_INT(unary_i64_scalar, int64_t)
-DEFINE_INT(unary_u8_scalar, uint8_t)
-DEFINE_INT(unary_u16_scalar, uint16_t)
-DEFINE_INT(unary_u32_scalar, uint32_t)
-DEFINE_INT(unary_u64_scalar, uint64_t)
-
-/* Any byte but 0 is true. */
-void unary_bool_scalar(const struct kernel_args *args)
-{
-    const struct unary_params *p = args->params;
-    const uint8_t *x = args->src[0];
-    uint8_t *y = args->dst[0];
-    const int64_t end = unary_end(p, args);
-    for (int64_t i = args->begin * UNARY_CHUNK; i < end; i++)
-        y[i] = x[i] == 0;
-}
