@@ -133,6 +133,23 @@ def reduction(fill: Fill, n: int) -> Iterator[Case]:
             # Logarithms and products after cancellation, and numpy's treatment of NaN, are no oracle.
             certain = op_type in {"ReduceL1", "ReduceL2", "ReduceSum", "ReduceSumSquare", "ReduceMax", "ReduceMin"}
             yield Case(op_type, [fill(*shape), np.array([axis])], {"keepdims": 0}, [1], by_reference=certain and n > 0)
+    yield from _typed_reductions(fill, n)
+
+
+def _typed_reductions(fill: Fill, n: int) -> Iterator[Case]:
+    """Short rows of floats, and other types."""
+    for op_type in ("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceL1", "ReduceL2", "ReduceSumSquare"):
+        yield Case(op_type, [fill(21, n), np.array([1])], {"keepdims": 0}, [1], by_reference=False)
+    for shape, axis in (((21, n), 1), ((n, 70), 0), ((2, n, 5), 1)):
+        for dtype in ("i1", "u1", "i4", "i8"):
+            sums = ["ReduceSum", *(["ReduceMean"] if n else [])] if dtype in ("i4", "i8") else []
+            for op_type in ("ReduceMax", "ReduceMin", *sums):
+                by_reference = n > 0 and op_type in ("ReduceMax", "ReduceMin")  # numpy's sums are wider
+                x = whole(fill(*shape), dtype)
+                yield Case(op_type, [x, np.array([axis])], {"keepdims": 0}, [1], by_reference=by_reference)
+        for op_type in ("ReduceSum", "ReduceMean"):
+            x = fill(*shape).astype("f8")
+            yield Case(op_type, [x, np.array([axis])], {"keepdims": 0}, [1], by_reference=False, rtol=1e-12)
 
 
 def arg_reduction(fill: Fill, n: int) -> Iterator[Case]:

@@ -80,4 +80,14 @@ bool reduce_fits_vectors(const struct task_view *task)
     return p->kind != REDUCE_PROD && p->kind != REDUCE_LOG_SUM_EXP;
 }
 
+/* Integers join in any order; of doubles, sums. */
+bool reduce_folds(const struct task_view *task);
+bool reduce_folds(const struct task_view *task)
+{
+    const struct reduce_params *p = task->params;
+    const bool adds = p->kind == REDUCE_SUM || p->kind == REDUCE_MEAN;
+    return adds ||
+           (task->src[0].dtype != DTYPE_F64 && (p->kind == REDUCE_MAX || p->kind == REDUCE_MIN));
+}
+
 DEFINE_FAMILY(reduce, REDUCE_FIELDS, .check = check, .cost = cost);

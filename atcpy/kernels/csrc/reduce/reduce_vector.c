@@ -8,6 +8,7 @@
 enum {
     ROW_RUN = 16 * VF,           /* of a row, summed in float before it is added in double */
     COLUMN_RUN = 32,             /* of a column */
+    SHORT_ROW = 2 * VF,          /* a row that takes longer by itself than its elements do */
     PARTS = REDUCE_COLUMNS / VF, /* vectors of a full item */
 };
 
@@ -125,13 +126,7 @@ reduce_rows(struct atc_meter *meter, bool is_long, enum reduce_kind kind, const 
             }
     if (!takes_extreme(kind))
         return finish(kind, vd_sum(total), reduce_product(p->reduced));
-    float lanes[VF];
-    vf_store(lanes, best);
-    float result = lanes[0];
-    for (int i = 1; i < VF; i++)
-        if (lanes[i] != lanes[i] || (kind == REDUCE_MAX ? lanes[i] > result : lanes[i] < result))
-            result = lanes[i];
-    return result;
+    return kind == REDUCE_MAX ? vf_largest_lane(best) : -vf_largest_lane(vf_neg(best));
 }
 
 /* `parts` vectors of neighbouring results; the last has `last` lanes. */
@@ -194,6 +189,47 @@ reduce_columns(struct atc_meter *meter, bool is_long, enum reduce_kind kind, con
     }
 }
 
+/* VF neighbouring results of short rows that lie behind each other; `lanes` of them are written. */
+static inline __attribute__((always_inline)) void
+reduce_short_rows(enum reduce_kind kind, const float *src, int64_t n, int64_t lanes, float *dst)
+{
+    int32_t indices[VF];
+    for (int i = 0; i < VF; i++)
+        indices[i] = (int32_t)(n * (i < lanes ? i : lanes - 1));
+    if (takes_extreme(kind)) {
+        vf best = vf_gather(src, indices);
+        for (int64_t k = 1; k < n; k++)
+            best = extreme(kind, best, vf_gather(src + k, indices));
+        vf_store_n(dst, best, lanes);
+        return;
+    }
+    vd total = vd_zero();
+    for (int64_t k = 0; k < n; k++)
+        total = vd_add(total, term(kind, vf_gather(src + k, indices)));
+    const vf y = vd_quotient(total, kind == REDUCE_MEAN ? (double)n : 1);
+    vf_store_n(dst, kind == REDUCE_L2 ? vf_sqrt(y) : y, lanes);
+    if (kind == REDUCE_LOG_SUM)
+        for (int64_t c = 0; c < lanes; c++)
+            dst[c] = logf(dst[c]);
+}
+
+/* Whether every result is of a dense row that a few loads of one lane each cover. */
+static inline bool has_short_rows(const struct reduce_params *p)
+{
+    const int64_t n = p->reduced[3];
+    if (p->inner != 1 || n < 1 || n > SHORT_ROW || reduce_product(p->reduced) != n ||
+        p->reduced_stride[3] != 1)
+        return false;
+    for (int i = REDUCE_DIMS - 1, dense = true; i >= 0; i--) {
+        if (p->kept[i] == 1)
+            continue;
+        if (!dense || p->kept_stride[i] != n)
+            return false;
+        dense = false;
+    }
+    return true;
+}
+
 /* One item. `kind` is a constant where this is inlined, so that the loops are without choices. */
 static inline __attribute__((always_inline)) void reduce_one(struct atc_meter *meter, bool is_long,
                                                              enum reduce_kind kind,
@@ -210,41 +246,55 @@ static inline __attribute__((always_inline)) void reduce_one(struct atc_meter *m
             reduce_columns(meter, is_long, kind, src + c, 1, min_i64(VF, columns - c), dst + c);
 }
 
+/* All items of a call. */
+static inline __attribute__((always_inline)) void reduce_all(const struct kernel_args *args,
+                                                             bool is_long, enum reduce_kind kind)
+{
+    const struct reduce_params *p = args->params;
+    const float *src = args->src[0];
+    float *dst = args->dst[0];
+    if (has_short_rows(p)) {
+        const int64_t n = p->reduced[3];
+        for (int64_t item = args->begin; item < args->end; item += VF)
+            reduce_short_rows(kind, src + item * n, n, min_i64(VF, args->end - item), dst + item);
+        return;
+    }
+    struct atc_meter meter = {.args = args};
+    for (int64_t item = args->begin; item < args->end; item++) {
+        const struct reduce_item at = reduce_item_at(p, item);
+        reduce_one(&meter, is_long, kind, src + at.src, at.columns, dst + at.dst);
+    }
+}
+
 static inline __attribute__((always_inline)) void reduce_items(const struct kernel_args *args,
                                                                bool is_long)
 {
     const struct reduce_params *p = args->params;
-    struct atc_meter meter = {.args = args};
-    for (int64_t item = args->begin; item < args->end; item++) {
-        const struct reduce_item at = reduce_item_at(p, item);
-        const float *src = (const float *)args->src[0] + at.src;
-        float *dst = (float *)args->dst[0] + at.dst;
-        switch ((enum reduce_kind)p->kind) {
-        case REDUCE_MAX:
-            reduce_one(&meter, is_long, REDUCE_MAX, src, at.columns, dst);
-            break;
-        case REDUCE_MIN:
-            reduce_one(&meter, is_long, REDUCE_MIN, src, at.columns, dst);
-            break;
-        case REDUCE_L1:
-            reduce_one(&meter, is_long, REDUCE_L1, src, at.columns, dst);
-            break;
-        case REDUCE_L2:
-            reduce_one(&meter, is_long, REDUCE_L2, src, at.columns, dst);
-            break;
-        case REDUCE_SUM_SQUARE:
-            reduce_one(&meter, is_long, REDUCE_SUM_SQUARE, src, at.columns, dst);
-            break;
-        case REDUCE_LOG_SUM:
-            reduce_one(&meter, is_long, REDUCE_LOG_SUM, src, at.columns, dst);
-            break;
-        case REDUCE_MEAN:
-            reduce_one(&meter, is_long, REDUCE_MEAN, src, at.columns, dst);
-            break;
-        default:
-            reduce_one(&meter, is_long, REDUCE_SUM, src, at.columns, dst);
-            break;
-        }
+    switch ((enum reduce_kind)p->kind) {
+    case REDUCE_MAX:
+        reduce_all(args, is_long, REDUCE_MAX);
+        break;
+    case REDUCE_MIN:
+        reduce_all(args, is_long, REDUCE_MIN);
+        break;
+    case REDUCE_L1:
+        reduce_all(args, is_long, REDUCE_L1);
+        break;
+    case REDUCE_L2:
+        reduce_all(args, is_long, REDUCE_L2);
+        break;
+    case REDUCE_SUM_SQUARE:
+        reduce_all(args, is_long, REDUCE_SUM_SQUARE);
+        break;
+    case REDUCE_LOG_SUM:
+        reduce_all(args, is_long, REDUCE_LOG_SUM);
+        break;
+    case REDUCE_MEAN:
+        reduce_all(args, is_long, REDUCE_MEAN);
+        break;
+    default:
+        reduce_all(args, is_long, REDUCE_SUM);
+        break;
     }
 }
 
