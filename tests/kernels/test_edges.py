@@ -258,6 +258,15 @@ def resize(mode: str) -> Callable[[Fill, int], Iterator[Case]]:
     return cases
 
 
+def grid_sample(fill: Fill, n: int) -> Iterator[Case]:
+    for dims in (2, 3):
+        for mode in ("linear", "nearest"):
+            for padding in ("zeros", "border"):
+                attrs = {"mode": mode, "padding_mode": padding, "align_corners": n % 2}
+                arrays = [fill(2, 3, *(5,) * dims), fill(2, *(2,) * (dims - 1), 4 * n, dims) / 2]
+                yield Case("GridSample", arrays, attrs, by_reference=False)
+
+
 def where(fill: Fill, n: int) -> Iterator[Case]:
     yield Case("Where", [fill(3, n) > 0, fill(3, n), fill(3, n)], rtol=0)
     yield Case("Where", [fill(3, n) > 0, fill(1), fill(n)], rtol=0)
@@ -344,12 +353,13 @@ CASES: dict[str, Callable[[Fill, int], Iterator[Case]]] = {
     "interp": resize("cubic"), "where": where, "cast": cast, "rotary": rotary, "qgemm": qgemm, "quantize": quantize,
     "int4_matmul": int4_matmul,
     "dequantize": dequantize, "quant_range": quant_range, "qbinary": qbinary, "qdepthwise": qdepthwise,
-    "recurrent": recurrent,
+    "recurrent": recurrent, "grid_sample": grid_sample,
 }  # fmt: skip
 # Families whose cases have no empty dims.
 NEVER_EMPTY = {
     "conv2d", "conv_transpose2d", "convnd", "depthwise2d", "attention", "batchnorm", "normalize", "lrn", "pool2d",
     "poolnd", "resize2d", "interp", "rotary", "qgemm", "int4_matmul", "qdepthwise", "softmax",
+    "poolnd", "resize2d", "interp", "rotary", "grid_sample", "qgemm", "qdepthwise", "softmax",
 }  # fmt: skip
 ELSEWHERE = {
     "aipp": "test_aipp.py",

@@ -1,25 +1,7 @@
-/* grid_sample: images at positions that a grid says, between −1 and 1 in each dim.
- *
- *     x     [n, c, in…]      in two dims the first of three is 1
- *     grid  [n, out…, dims]  the last dim of the image first
- *     y     [n, c, out…]
- */
-#include "core/pieces.h"
+/* grid_sample by its definition, and its checker. */
+#include "signal/grid_sample.h"
 
 #include <math.h>
-
-enum { GRID_DIMS = 3, GRID_TAPS = 4 };
-enum grid_mode { GRID_NEAREST, GRID_LINEAR, GRID_CUBIC };
-enum grid_padding { GRID_ZEROS, GRID_BORDER, GRID_REFLECTION };
-extern const char *const grid_mode_names[], *const grid_padding_names[];
-
-#define GRID_SAMPLE_FIELDS(I64, I64S, F64, ENUM)                                                   \
-    I64(n)                                                                                         \
-    I64(c) I64S(in, GRID_DIMS) I64S(out, GRID_DIMS) I64(dims) ENUM(mode, grid_mode_names)          \
-        ENUM(padding, grid_padding_names) I64(align_corners)
-DECLARE_PARAMS(grid_sample, GRID_SAMPLE_FIELDS)
-
-enum { GRID_X, GRID_GRID, GRID_OPERANDS };
 
 const char *const grid_mode_names[] = {"nearest", "linear", "cubic", NULL};
 const char *const grid_padding_names[] = {"zeros", "border", "reflection", NULL};
@@ -52,6 +34,14 @@ static const char *check(const struct task_view *task)
         !atc_holds(task, task->dst, dtype, atc_mul(planes, atc_volume(p->out)), item))
         return "an operand is too small or of another type";
     return NULL;
+}
+
+/* Points of a row are taken together where few elements mix, without reflection. */
+bool grid_sample_in_blocks(const struct task_view *task)
+{
+    const struct grid_sample_params *p = task->params;
+    return p->mode != GRID_CUBIC && p->padding != GRID_REFLECTION &&
+           atc_volume(p->in) <= INT32_MAX / 4;
 }
 
 /* An item is a row of the grid. */
