@@ -213,6 +213,10 @@ def unary(fill: Fill, n: int) -> Iterator[Case]:
     for op_type, attrs in UNARY.items():
         bounds = [np.float32(-0.5), np.float32(2)] if op_type == "Clip" else []
         yield Case(op_type, [fill(n), *map(np.asarray, bounds)], attrs, range(1, 1 + len(bounds)), by_reference=False)
+    for op_type in ("Sin", "Cos", "Tan", "Asin", "Acos", "Atan"):
+        yield Case(op_type, [fill(n)], by_reference=False)
+    for exponent in (0.5, -1.75, 5.0, np.inf):
+        yield Case("Pow", [fill(n), np.array(exponent, np.float32)], {}, [1], by_reference=False)
     for dtype in INTEGERS:
         x, low, high = whole(fill(n), dtype), np.array(2, dtype), np.array(90, dtype)
         for op_type in ("Abs", "Sign", "BitwiseNot", *(("Neg",) if dtype.startswith("i") else ())):
@@ -225,6 +229,12 @@ def unary(fill: Fill, n: int) -> Iterator[Case]:
 def strided_copy(fill: Fill, n: int) -> Iterator[Case]:
     yield Case("Transpose", [fill(9, n)], {"perm": (1, 0)}, rtol=0)
     yield Case("Transpose", [fill(2, 17, n)], {"perm": (0, 2, 1)}, rtol=0)
+
+
+def power(fill: Fill, n: int) -> Iterator[Case]:
+    for other in (fill(3, n), fill(1), fill(3, 1)):
+        yield Case("Pow", [fill(3, n), other], by_reference=False)
+        yield Case("Pow", [other, fill(3, n)], by_reference=False)
 
 
 def binary(fill: Fill, n: int) -> Iterator[Case]:
@@ -353,7 +363,7 @@ CASES: dict[str, Callable[[Fill, int], Iterator[Case]]] = {
     "interp": resize("cubic"), "where": where, "cast": cast, "rotary": rotary, "qgemm": qgemm, "quantize": quantize,
     "int4_matmul": int4_matmul,
     "dequantize": dequantize, "quant_range": quant_range, "qbinary": qbinary, "qdepthwise": qdepthwise,
-    "recurrent": recurrent, "grid_sample": grid_sample,
+    "recurrent": recurrent, "grid_sample": grid_sample, "pow": power,
 }  # fmt: skip
 # Families whose cases have no empty dims.
 NEVER_EMPTY = {

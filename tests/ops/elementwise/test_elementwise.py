@@ -232,3 +232,33 @@ def test_gelu_by_tanh_is_folded_in_its_own_precision() -> None:
     opdef = find_opdef(node)
     assert opdef is not None and opdef.evaluate is not None
     np.testing.assert_allclose(opdef.evaluate(node, [x])[0], run_op(node, [x])[0], rtol=1e-13, atol=1e-15)
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize(
+    ("op_type", "x"),
+    [
+        ("Sin", np.arange(1, 3000) * np.pi),
+        ("Sin", np.linspace(-99_000, 99_000, 3001)),
+        ("Cos", (np.arange(1, 3000) + 0.5) * np.pi),
+        ("Tan", np.linspace(-900, 900, 3001)),
+        ("Sin", np.geomspace(1e5, 1e30, 100)),
+        ("Asin", np.linspace(-1, 1, 3001)),
+        ("Acos", 1 - np.geomspace(6e-8, 2, 3000)),
+        ("Atan", np.geomspace(1e-30, 1e30, 3000)),
+    ],
+)
+def test_functions_of_angles_are_rounded_right_but_for_half_a_unit(op_type: str, x: Array, isa: str) -> None:
+    x = x.astype("f4")
+    (ours,) = run_op(make_node(op_type, [x]), [x], isa=isa)
+    function = {"Sin": np.sin, "Cos": np.cos, "Tan": np.tan, "Asin": np.arcsin, "Acos": np.arccos, "Atan": np.arctan}
+    right = function[op_type](x.astype("f8"))
+    units = np.spacing(np.abs(right).astype("f4")).astype("f8")
+    assert np.abs((ours - right) / units).max() < 0.51
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("op_type", ["Sin", "Tan", "Asin", "Atan"])
+def test_odd_functions_keep_the_sign_of_zero(op_type: str, isa: str) -> None:
+    x = np.array([0.0, -0.0], np.float32)
+    assert list(np.signbit(run_op(make_node(op_type, [x]), [x], isa=isa)[0])) == [False, True]

@@ -101,3 +101,16 @@ def test_reasons_against_the_kernel() -> None:
     layout = opdef.layout(whole, (NC1HWC0, NC1HWC0))
     assert isinstance(layout, Reject) and layout.reason == "integer-division"
     assert whole.output.desc.dtype is DType.INT32
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_powers_of_float32_are_rounded_right_but_for_half_a_unit(isa: str) -> None:
+    rng = np.random.default_rng(0)
+    a, b = np.exp(rng.normal(0, 10, 4000)).astype("f4"), rng.normal(0, 3, 4000).astype("f4")
+    right = np.power(a.astype("f8"), b.astype("f8"))
+    inside = (right > np.finfo("f4").tiny) & (right < np.finfo("f4").max)
+    (ours,) = run_op(make_node("Pow", [a, b]), [a, b], isa=isa)
+    assert (ours[right > 2.0**128] == np.inf).all()
+    assert (ours[right < 2.0**-151] == 0).all()
+    units = np.spacing(right[inside].astype("f4")).astype("f8")
+    assert np.abs((ours[inside] - right[inside]) / units).max() < 0.51

@@ -47,3 +47,9 @@ static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 }
 
 DEFINE_FAMILY(pow, POW_FIELDS, .check = check, .cost = cost, .inplace = 1);
+
+bool pow_is_of_f32(const struct task_view *task)
+{
+    const struct pow_params *p = task->params;
+    return p->base == POW_F32 && p->exponent == POW_F32;
+}

@@ -75,3 +75,9 @@ bool unary_in_vectors(const struct task_view *task)
         return p->alpha == 2 || p->alpha == 3;
     return p->op <= UNARY_LAST_VECTOR;
 }
+
+bool unary_by_doubles(const struct task_view *task)
+{
+    const struct unary_params *p = task->params;
+    return p->op == UNARY_POW || (p->op >= UNARY_SIN && p->op <= UNARY_ATAN);
+}

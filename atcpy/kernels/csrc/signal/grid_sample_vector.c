@@ -42,7 +42,8 @@ static void find_line(const struct grid_sample_params *p, int dim, const float *
          * each condition are taken: branches are no vectors.
          */
         const bool is_far = (wide <= -1e9f) | (wide >= 1e9f) | (wide != wide);
-        const bool is_edge = ((wide < 0) & (wide >= edge)) | ((wide > last) & (wide <= last - edge));
+        const bool is_edge =
+            ((wide < 0) & (wide >= edge)) | ((wide > last) & (wide <= last - edge));
         const bool is_single = is_far | (border & is_edge);
         const float next = border & (whole + 1 > last) ? last : whole + 1;
         const int32_t low_at = (int32_t)whole * step, next_at = (int32_t)next * step;
@@ -96,9 +97,8 @@ static void find_taps(const struct grid_sample_params *p, const float *grid, int
 /* Mixes n results of one channel. The empty statement keeps the compiler from gathers, which take
  * longer than as many loads.
  */
-static inline __attribute__((always_inline)) void mix(const struct taps *taps, int count,
-                                                      bool outside, const float *x, int64_t n,
-                                                      float *y)
+static inline __attribute__((always_inline)) void
+mix(const struct taps *taps, int count, bool outside, const float *x, int64_t n, float *y)
 {
     for (int64_t i = 0; i < n; i++) {
         float sum = 0;
@@ -138,7 +138,8 @@ void FOR_ISA(grid_sample_blocks_f32)(const struct kernel_args *args)
     for (int64_t row = args->begin; row < args->end; row++)
         for (int64_t at = 0; at < columns; at += POINTS) {
             const int64_t n = min_i64(POINTS, columns - at), image = row / rows;
-            const float *grid = (const float *)args->src[GRID_GRID] + (row * columns + at) * p->dims;
+            const float *grid =
+                (const float *)args->src[GRID_GRID] + (row * columns + at) * p->dims;
             if (atc_spend(&meter, 4 * POINTS))
                 return;
             find_taps(p, grid, n, &taps);

@@ -1,0 +1,136 @@
+/* Functions of a double that the compiler makes vectors of, accurate to 1e-10: results that are
+ * rounded to float. Polynomials are Chebyshev interpolations over the whole range that they are
+ * for, or Taylor's series where that is as short.
+ */
+#ifndef ATC_ANGLE_VECTOR_H
+#define ATC_ANGLE_VECTOR_H
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#define ALWAYS static inline __attribute__((always_inline))
+
+/* Σ c[i] · x^i */
+ALWAYS double polynomial(double x, const double *c, int n)
+{
+    double y = c[n - 1];
+    for (int i = n - 2; i >= 0; i--)
+        y = y * x + c[i];
+    return y;
+}
+
+enum { MAX_TURN = 100000 }; /* beyond, π/2 would take more bits than two doubles */
+
+/* sin and cos of x − q · π/2, |x − q · π/2| ≤ π/4, and q */
+struct turn {
+    double sine, cosine;
+    int32_t quarter;
+};
+
+ALWAYS struct turn turn_of(double x)
+{
+    static const double sine[] = {1.0 / -6, 1.0 / 120, 1.0 / -5040, 1.0 / 362880, 1.0 / -39916800};
+    static const double cosine[] = {1.0 / -2,    1.0 / 24,       1.0 / -720,
+                                    1.0 / 40320, 1.0 / -3628800, 1.0 / 479001600};
+    const double q = rint(x * 0.63661977236758138);
+    const double near = __builtin_fma(-q, 1.5707963267948966, x);
+    const double r = __builtin_fma(-q, 6.123233995736766e-17, near), square = r * r;
+    return (struct turn){r + r * square * polynomial(square, sine, 5),
+                         1 + square * polynomial(square, cosine, 6), (int32_t)q};
+}
+
+ALWAYS double sine_of(double x)
+{
+    const struct turn t = turn_of(x);
+    const double y = t.quarter & 1 ? t.cosine : t.sine;
+    return x == 0 ? x : t.quarter & 2 ? -y : y; /* the sign of zero stays */
+}
+
+ALWAYS double cosine_of(double x)
+{
+    const struct turn t = turn_of(x);
+    const double y = t.quarter & 1 ? t.sine : t.cosine;
+    return (t.quarter + 1) & 2 ? -y : y;
+}
+
+ALWAYS double tangent_of(double x)
+{
+    const struct turn t = turn_of(x);
+    const double above = t.quarter & 1 ? -t.cosine : t.sine;
+    return x == 0 ? x : above / (t.quarter & 1 ? t.sine : t.cosine);
+}
+
+/* atan z = z · p(z²) for |z| ≤ 1, π/2 − atan(1/z) beyond */
+ALWAYS double arctangent_of(double x)
+{
+    static const double c[] = {
+        0.99999999992930155,  -0.33333331290857771,  0.19999901101290121,  -0.14283813245671934,
+        0.11091922902426976,  -0.089741717367436066, 0.072282778424020477, -0.053956673284119468,
+        0.033826212304726752, -0.015828319131590735, 0.004732483163631211, -0.00066339535017808282};
+    const double size = fabs(x), z = size > 1 ? 1 / size : size;
+    const double near = z * polynomial(z * z, c, 12);
+    return copysign(size > 1 ? 1.5707963267948966 - near : near, x);
+}
+
+/* asin z for 0 ≤ z ≤ 1/2 */
+ALWAYS double small_arcsine_of(double z)
+{
+    static const double c[] = {1.0000000000008238,   0.1666666661332003,    0.075000056529025264,
+                               0.044640565562384653, 0.030428105794319489,  0.021855853715224086,
+                               0.020680804920722242, 0.0019168968139368549, 0.032956304720545705};
+    return z * polynomial(z * z, c, 9);
+}
+
+/* asin x = π/2 − 2 · asin √((1 − x) / 2) from 1/2 on */
+ALWAYS double arcsine_of(double x)
+{
+    const double size = fabs(x);
+    const double small = small_arcsine_of(size > 0.5 ? sqrt((1 - size) / 2) : size);
+    return copysign(size > 0.5 ? 1.5707963267948966 - 2 * small : small, x);
+}
+
+ALWAYS double arccosine_of(double x)
+{
+    const double size = fabs(x);
+    const double small = small_arcsine_of(size > 0.5 ? sqrt((1 - size) / 2) : size);
+    if (size > 0.5)
+        return x > 0 ? 2 * small : 3.1415926535897931 - 2 * small;
+    return 1.5707963267948966 - copysign(small, x);
+}
+
+/* a^b = 2^(b · log2 a) for a > 0 that no double is subnormal for, and results within double's
+ * range: log2 m = 2/ln 2 · atanh s with s = (m − 1) / (m + 1) for m in [√½, √2).
+ */
+ALWAYS double power_of(double a, double b)
+{
+    static const double logarithm[] = {
+        2.8853900817779268,  0.96179669392597556, 0.57707801635558531, 0.41219858311113239,
+        0.32059889797532520, 0.26230818925253882, 0.22195308321368667, 0.19235933878519511};
+    static const double power[] = {1,
+                                   0.69314718055994531,
+                                   0.24022650695910072,
+                                   0.055504108664821580,
+                                   0.0096181291076284772,
+                                   0.0013333558146428443,
+                                   1.5403530393381609e-4,
+                                   1.5252733804059840e-5,
+                                   1.3215486790144309e-6,
+                                   1.0178086009239699e-7};
+    int64_t bits, exponent;
+    memcpy(&bits, &a, sizeof bits);
+    exponent = (bits - INT64_C(0x3fe6a09e667f3bcd)) >> 52;
+    bits -= exponent * (INT64_C(1) << 52);
+    double m;
+    memcpy(&m, &bits, sizeof m);
+    const double s = (m - 1) / (m + 1);
+    double t = b * ((double)exponent + s * polynomial(s * s, logarithm, 8));
+    t = t < -1000 ? -1000 : t > 1000 ? 1000 : t; /* 0 or infinity in float */
+    const double whole = rint(t);
+    double scale;
+    bits = ((int64_t)whole + 1023) * (INT64_C(1) << 52);
+    memcpy(&scale, &bits, sizeof scale);
+    return polynomial(t - whole, power, 10) * scale;
+}
+
+#endif
