@@ -43,13 +43,30 @@ static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 
 DEFINE_FAMILY(nonzero, NONZERO_FIELDS, .check = check, .cost = cost);
 
-/* The sign of a float says nothing about being zero. */
+enum { SCANNED = 1024 }; /* elements at a time, whose positions are listed first */
+
+/* The sign of a float says nothing about being zero. A position is written for each element, and
+ * kept by counting it: no branch is there to be guessed.
+ */
 #define DEFINE_SIZE(type)                                                                          \
-    static bool is_set_##type(const uint8_t *x, int64_t at, bool is_float)                         \
+    static int64_t count_##type(const void *src, int64_t n, bool is_float)                         \
     {                                                                                              \
-        type bits;                                                                                 \
-        memcpy(&bits, x + at * (int64_t)sizeof bits, sizeof bits);                                 \
-        return (is_float ? (type)(bits << 1) : bits) != 0;                                         \
+        const type *x = src;                                                                       \
+        int64_t found = 0;                                                                         \
+        for (int64_t i = 0; i < n; i++)                                                            \
+            found += (is_float ? (type)(x[i] << 1) : x[i]) != 0;                                   \
+        return found;                                                                              \
+    }                                                                                              \
+                                                                                                   \
+    static int64_t list_##type(const void *src, int64_t n, bool is_float, int16_t *positions)      \
+    {                                                                                              \
+        const type *x = src;                                                                       \
+        int64_t found = 0;                                                                         \
+        for (int64_t i = 0; i < n; i++) {                                                          \
+            positions[found] = (int16_t)i;                                                         \
+            found += (is_float ? (type)(x[i] << 1) : x[i]) != 0;                                   \
+        }                                                                                          \
+        return found;                                                                              \
     }
 
 DEFINE_SIZE(uint8_t)
@@ -57,14 +74,17 @@ DEFINE_SIZE(uint16_t)
 DEFINE_SIZE(uint32_t)
 DEFINE_SIZE(uint64_t)
 
-typedef bool (*is_set)(const uint8_t *x, int64_t at, bool is_float);
+struct scan {
+    int64_t (*count)(const void *src, int64_t n, bool is_float);
+    int64_t (*list)(const void *src, int64_t n, bool is_float, int16_t *positions);
+};
 
-static is_set test_of(int64_t item)
+static struct scan scan_of(int64_t item)
 {
-    return item == 1   ? is_set_uint8_t
-           : item == 2 ? is_set_uint16_t
-           : item == 4 ? is_set_uint32_t
-                       : is_set_uint64_t;
+    return item == 1   ? (struct scan){count_uint8_t, list_uint8_t}
+           : item == 2 ? (struct scan){count_uint16_t, list_uint16_t}
+           : item == 4 ? (struct scan){count_uint32_t, list_uint32_t}
+                       : (struct scan){count_uint64_t, list_uint64_t};
 }
 
 void nonzero_any_scalar(const struct kernel_args *args)
@@ -72,23 +92,32 @@ void nonzero_any_scalar(const struct kernel_args *args)
     const struct nonzero_params *p = args->params;
     if (args->begin == args->end)
         return;
-    const is_set test = test_of(p->item);
+    const struct scan scan = scan_of(p->item);
     const uint8_t *x = args->src[0];
     int64_t *y = args->dst[NONZERO_Y], *count = args->dst[NONZERO_COUNT];
     const int64_t elements = atc_product(p->dims, p->rank);
-    int64_t found = 0, next = 0, index[ATC_MAX_RANK] = {0};
+    const int64_t last = p->rank - 1, row = p->rank > 0 ? p->dims[last] : 1;
+    const bool is_float = p->is_float != 0;
+    int64_t found = 0, next = 0, row_begin = 0, index[ATC_MAX_RANK] = {0};
     for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, elements);)
-        for (int64_t at = piece.begin; at < piece.end; at++)
-            found += test(x, at, p->is_float != 0);
+        found += scan.count(x + piece.begin * p->item, piece.end - piece.begin, is_float);
     *count = found;
-    for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, elements);)
-        for (int64_t at = piece.begin; at < piece.end && next < found; at++) {
-            if (test(x, at, p->is_float != 0)) {
-                for (int64_t i = 0; i < p->rank; i++)
-                    y[i * found + next] = index[i];
-                next++;
-            }
-            for (int64_t i = p->rank - 1; i >= 0 && ++index[i] == p->dims[i]; i--)
-                index[i] = 0;
+    struct atc_meter meter = {.args = args};
+    if (atc_was_stopped(args))
+        return;
+    for (int64_t at = 0; at < elements && next < found; at += SCANNED) {
+        int16_t positions[SCANNED];
+        if (atc_spend(&meter, SCANNED))
+            return;
+        const int64_t n =
+            scan.list(x + at * p->item, min_i64(SCANNED, elements - at), is_float, positions);
+        for (int64_t k = 0; k < n && next < found; k++, next++) {
+            for (; at + positions[k] - row_begin >= row; row_begin += row)
+                for (int64_t i = last - 1; i >= 0 && ++index[i] == p->dims[i]; i--)
+                    index[i] = 0;
+            index[last > 0 ? last : 0] = at + positions[k] - row_begin;
+            for (int64_t i = 0; i < p->rank; i++)
+                y[i * found + next] = index[i];
         }
+    }
 }
