@@ -132,6 +132,11 @@ class ExecutionPlan:
         return tuple(index for index, port in enumerate(self.outputs) if port.dtype.bits < 8)
 
     @cached_property
+    def _only_segment(self) -> Segment | None:
+        """The segment of a plan that runs in C as a whole, as nearly all do: small models take microseconds."""
+        return self.segments[0] if len(self.segments) == 1 and not self.segments[0].on_host else None
+
+    @cached_property
     def nodes(self) -> Sequence[Node]:
         """The nodes of the plan's graph."""
         return self.find_nodes()
@@ -180,6 +185,9 @@ class ExecutionPlan:
     ) -> None:
         """Run in the memory of these arrays. Raises what `run` does."""
         run = self._start(inputs, outputs)
+        if self._only_segment is not None and observe is None:
+            self._run_in_c(self._only_segment, run, recording)
+            return
         memory = RunMemory(run, self.weights, inputs, outputs)
         if observe is not None:
             self._run_observed(memory, observe)
