@@ -193,6 +193,15 @@ def _is_slow(row: Row) -> bool:
     return row.ratio is not None and row.ratio < GOAL
 
 
+def _joined(records: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The rows of several records of one machine and one commit."""
+    for record in records:
+        for key in ("machine", "commit", "versions"):
+            if record[key] != records[0][key]:
+                raise typer.BadParameter(f"the files differ in {key}", param_hint="--from")
+    return {**records[0], "rows": [row for record in records for row in record["rows"]]}
+
+
 def _rows(record: dict[str, Any]) -> list[Row]:
     return [Row(**{**each, "kernels": tuple(each["kernels"])}) for each in record["rows"]]
 
@@ -236,12 +245,14 @@ def main(
     rounds: Annotated[int, typer.Option(min=1, help="how often each engine is measured")] = 5,
     seconds: Annotated[float, typer.Option(help="duration of a measurement")] = 0.02,
     json_file: Annotated[Path | None, typer.Option("--json", help="write the figures to this file")] = None,
-    from_file: Annotated[Path | None, typer.Option("--from", help="read the figures from this file")] = None,
+    from_files: Annotated[
+        list[Path] | None, typer.Option("--from", help="read the figures from this file; several are joined")
+    ] = None,
     page_file: Annotated[Path | None, typer.Option("--page", help="write a page of Markdown to this file")] = None,
 ) -> None:
     """Times operators; exit status 5 if results differ, 1 if a ratio is below 0.8."""
-    if from_file:
-        record = json.loads(from_file.read_text(encoding="utf-8"))
+    if from_files:
+        record = _joined([json.loads(path.read_text(encoding="utf-8")) for path in from_files])
         rows = _rows(record)
     else:
         rows = []

@@ -68,11 +68,23 @@ def write_and_read(rows: list[ops.Row], folder: Path) -> int:
     }
     (folder / "ops.json").write_text(json.dumps(record))
     try:
-        ops.main(None, from_file=folder / "ops.json", page_file=folder / "page.md")
+        ops.main(None, from_files=[folder / "ops.json"], page_file=folder / "page.md")
     except SystemExit as ended:
         assert isinstance(ended.code, int)
         return ended.code
     return 0
+
+
+def test_files_of_one_commit_are_joined(tmp_path: Path) -> None:
+    rows = [ops.Row("Fast", "small", ("fast_f32_scalar",), 2.0, 4.0)]
+    write_and_read(rows, tmp_path)
+    path = tmp_path / "ops.json"
+    ops.main(None, from_files=[path, path], json_file=tmp_path / "both.json")
+    both = json.loads((tmp_path / "both.json").read_text())
+    assert len(both["rows"]) == 2
+    path.write_text(json.dumps(both | {"commit": "another"}))
+    with pytest.raises(typer.BadParameter, match="differ in commit"):
+        ops.main(None, from_files=[path, tmp_path / "both.json"])
 
 
 def test_unknown_names_are_refused() -> None:
