@@ -122,41 +122,49 @@ static struct lane lane_at(const struct elements_params *p, int64_t number)
     return lane;
 }
 
-static inline void move(uint8_t *to, const uint8_t *from, int64_t item)
+/* One lane; false after a fault. Sizes are constants where this is inlined for the usual ones. */
+static inline __attribute__((always_inline)) bool
+run_lane(const struct kernel_args *args, struct lane lane, int64_t item, int64_t index_item)
 {
-    if (item == 4)
-        memcpy(to, from, 4);
-    else if (item == 8)
-        memcpy(to, from, 8);
-    else
-        memcpy(to, from, (size_t)item);
+    const struct elements_params *p = args->params;
+    const uint8_t *x = args->src[ELEMENTS_X];
+    uint8_t *y = args->dst[0];
+    /* Copies: what is written might be a parameter, for all that the compiler knows. */
+    const int64_t index_step = p->index_step, data_step = p->data_step, size = p->size;
+    const int64_t kind = p->kind;
+    const uint8_t *indices = args->src[ELEMENTS_INDICES];
+    struct atc_fault *fault = args->fault;
+    const combine_row combine = combine_of(p->dtype);
+    for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, p->count);)
+        for (int64_t i = piece.begin; i < piece.end; i++) {
+            const int64_t index_at = lane.index + i * index_step;
+            const int64_t index = atc_read_index(indices, index_at, index_item);
+            const int64_t position = atc_resolve_index(fault, index, size);
+            if (position < 0)
+                return false;
+            const int64_t data_at = lane.data + position * data_step;
+            if (kind == ELEMENTS_GATHER)
+                memcpy(y + index_at * item, x + data_at * item, (size_t)item);
+            else if (kind == COMBINE_NONE)
+                memcpy(y + data_at * item, x + index_at * item, (size_t)item);
+            else
+                combine(y + data_at * item, x + index_at * item, 1, kind);
+        }
+    return true;
 }
 
 void elements_any_scalar(const struct kernel_args *args)
 {
     const struct elements_params *p = args->params;
-    const int64_t each = elements_lanes_per_item(p), item = p->item;
+    const int64_t each = elements_lanes_per_item(p), item = p->item, index_item = p->index_item;
     const int64_t end = min_i64(args->end * each, atc_product(p->dims, p->rank));
-    const uint8_t *x = args->src[ELEMENTS_X];
-    uint8_t *y = args->dst[0];
-    const combine_row combine = combine_of(p->dtype);
     for (int64_t number = args->begin * each; number < end; number++) {
         const struct lane lane = lane_at(p, number);
-        for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, p->count);)
-            for (int64_t i = piece.begin; i < piece.end; i++) {
-                const int64_t index_at = lane.index + i * p->index_step;
-                const int64_t index =
-                    atc_read_index(args->src[ELEMENTS_INDICES], index_at, p->index_item);
-                const int64_t position = atc_resolve_index(args->fault, index, p->size);
-                if (position < 0)
-                    return;
-                const int64_t data_at = lane.data + position * p->data_step;
-                if (p->kind == ELEMENTS_GATHER)
-                    move(y + index_at * item, x + data_at * item, item);
-                else if (p->kind == COMBINE_NONE)
-                    move(y + data_at * item, x + index_at * item, item);
-                else
-                    combine(y + data_at * item, x + index_at * item, 1, p->kind);
-            }
+        const bool goes_on = item == 4 && index_item == 8 ? run_lane(args, lane, 4, 8)
+                             : item == 8 && index_item == 8
+                                 ? run_lane(args, lane, 8, 8)
+                                 : run_lane(args, lane, item, index_item);
+        if (!goes_on)
+            return;
     }
 }

@@ -79,6 +79,25 @@ static int64_t read_number(const void *indices, int64_t at, int64_t dtype)
     }
 }
 
+/* Writes n items equal to `one`. */
+static void fill(uint8_t *y, const uint8_t *one, int64_t item, int64_t n)
+{
+    if (item == 4) {
+        uint32_t value, *words = (uint32_t *)(void *)y;
+        memcpy(&value, one, sizeof value);
+        for (int64_t i = 0; i < n; i++)
+            words[i] = value;
+    } else if (item == 8) {
+        uint64_t value, *words = (uint64_t *)(void *)y;
+        memcpy(&value, one, sizeof value);
+        for (int64_t i = 0; i < n; i++)
+            words[i] = value;
+    } else {
+        for (int64_t i = 0; i < n; i++)
+            memcpy(y + i * item, one, (size_t)item);
+    }
+}
+
 void onehot_any_scalar(const struct kernel_args *args)
 {
     const struct onehot_params *p = args->params;
@@ -87,8 +106,7 @@ void onehot_any_scalar(const struct kernel_args *args)
     for (int64_t outer = args->begin; outer < args->end; outer++) {
         uint8_t *y = (uint8_t *)args->dst[0] + outer * block * item;
         for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, block);)
-            for (int64_t i = piece.begin; i < piece.end; i++)
-                memcpy(y + i * item, off, (size_t)item);
+            fill(y + piece.begin * item, off, item, piece.end - piece.begin);
         for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, p->inner);)
             for (int64_t i = piece.begin; i < piece.end; i++) {
                 int64_t at = read_number(args->src[ONEHOT_INDICES], outer * p->inner + i, p->dtype);
