@@ -215,8 +215,8 @@ def page(record: dict[str, Any]) -> str:
         (
             "# Operator speed",
             "",
-            "Each operator alone beside ONNX Runtime, made by `benchmarks/ops.py` "
-            "([benchmarks/README.md](../benchmarks/README.md)). A ratio above 1 means that atcpy is faster.",
+            "Times of each operator alone beside ONNX Runtime, measured and written by `benchmarks/ops.py`. A ratio "
+            "above 1 means that atcpy is faster.",
             "",
             f"- Machine: {machine['cpu']}, {machine['isa']}, one thread; commit {record['commit']}, {record['date']}.",
             f"- Versions: atcpy {versions['atcpy']}, ONNX Runtime {versions['onnxruntime']}.",
@@ -231,7 +231,8 @@ def page(record: dict[str, Any]) -> str:
             "",
             "## All operators",
             "",
-            f"Ratios below {GOAL} are bold; a dash stands for a model that one of the engines does not run.",
+            f"Ratios below {GOAL} are bold. A dash stands for a size that was not measured, or that an engine does not "
+            "run.",
             "",
             *table(rows, sizes),
             "",
