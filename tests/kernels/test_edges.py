@@ -369,7 +369,7 @@ CASES: dict[str, Callable[[Fill, int], Iterator[Case]]] = {
 NEVER_EMPTY = {
     "conv2d", "conv_transpose2d", "convnd", "depthwise2d", "attention", "batchnorm", "normalize", "lrn", "pool2d",
     "poolnd", "resize2d", "interp", "rotary", "qgemm", "int4_matmul", "qdepthwise", "softmax",
-    "poolnd", "resize2d", "interp", "rotary", "grid_sample", "qgemm", "qdepthwise", "softmax",
+    "grid_sample",
 }  # fmt: skip
 ELSEWHERE = {
     "aipp": "test_aipp.py",
