@@ -128,7 +128,7 @@ ALWAYS double power_of(double a, double b)
     t = t < -1000 ? -1000 : t > 1000 ? 1000 : t; /* 0 or infinity in float */
     const double whole = rint(t);
     double scale;
-    bits = ((int64_t)whole + 1023) * (INT64_C(1) << 52);
+    bits = ((int64_t)(t == t ? whole : 0) + 1023) * (INT64_C(1) << 52); /* NaN is no integer */
     memcpy(&scale, &bits, sizeof scale);
     return polynomial(t - whole, power, 10) * scale;
 }
