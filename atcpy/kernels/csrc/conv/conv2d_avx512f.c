@@ -190,10 +190,11 @@ static inline __attribute__((always_inline)) void micro_half(const struct conv2d
             _mm256_storeu_ps(half_dst + (2 * j + 1) * step, _mm512_extractf32x8_ps(half[j], 1));
     }
 #undef SECOND
-    if (!vf_activates_in_registers(activation))
-        for (int b = 0; b < 2; b++)
-            activate_stored_avx512f(activation, dst + b * t->dst_stride, width, step, CONV_C0,
-                                    t->alpha, t->beta);
+    if (vf_activates_in_registers(activation))
+        return;
+    activate_stored_avx512f(activation, dst, width, step, CONV_C0, t->alpha, t->beta);
+    /* The other half of its vectors was not written. */
+    activate_stored_avx2(activation, half_dst, width, step, CONV_C0 / 2, t->alpha, t->beta);
 }
 
 #define DEFINE(blocks, c0, width)                                                                  \
