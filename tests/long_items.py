@@ -206,6 +206,16 @@ def product_of_four_bits() -> LongItem:
     return LongItem("Int4MatMul", [x, w, scales], lambda x, w, s: np.full((3, 16), k, "f4"), attrs, [1, 2])
 
 
+def matmul_nbits() -> LongItem:
+    k = 1 << 21
+    x, w, scales = np.ones((3, k), "f4"), np.full((16, k // 32, 16), 0x99, "u1"), np.ones((16, k // 32), "f4")
+    attrs = {"N": 16, "K": k, "bits": 4, "block_size": 32}
+    expected = np.full((3, 16), k, "f4")
+    return LongItem(
+        "MatMulNBits", [x, w, scales], lambda x, w, s: expected, attrs, [1, 2], opset=1, domain="com.microsoft"
+    )
+
+
 def convolution() -> LongItem:
     x, w = np.ones((1, 16, 400, 463), np.float32), np.ones((1, 16, 400, 400), np.float32)
     return LongItem("Conv", [x, w], lambda x, w: np.full((1, 1, 1, 64), w.size, "f4"), {}, [1])
@@ -494,6 +504,7 @@ LONG_ITEMS: dict[str, tuple[str, Callable[[], LongItem]]] = {
 
 IN_MODELS: dict[str, Callable[[], LongItem] | None] = {
     "recurrence": lstm,
+    "product_of_four_bits": matmul_nbits,
     "walks": tree_ensemble,
     "moved_columns": deformable_convolution,
     "wide_leaf": None,
