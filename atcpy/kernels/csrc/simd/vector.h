@@ -1,153 +1,42 @@
 /* Vectors of floats by one set of names, on the instruction set that the file is compiled for: a
- * body is written once and compiled for each.
+ * body is written once and compiled for each. The operators of C work on vf as well: a + b, −x.
  */
 #ifndef ATC_VECTOR_H
 #define ATC_VECTOR_H
 
-#include <immintrin.h>
 #include <stdint.h>
 
-#ifdef __AVX512F__
-enum { VF = 16 }; /* floats of a vector */
-typedef __m512 vf;
-typedef __mmask16 vm; /* a truth value per lane */
-typedef __m512d vd_half;
-#define VF_OP(name) _mm512_##name
-#define VF_COMPARE  _mm512_cmp_ps_mask
-#define VF_ROUND    _mm512_roundscale_ps
+#if defined __AVX512F__
+#include "simd/vector_avx512.h"
+#elif defined __AVX2__
+#include "simd/vector_avx2.h"
 #else
-enum { VF = 8 };
-typedef __m256 vf;
-typedef __m256 vm; /* all bits of a lane are set, or none */
-typedef __m256d vd_half;
-#define VF_OP(name) _mm256_##name
-#define VF_COMPARE  _mm256_cmp_ps
-#define VF_ROUND    _mm256_round_ps
+#include "simd/vector_128.h"
 #endif
-
-/* A double per lane: sums of many floats. */
-typedef struct {
-    vd_half low, high;
-} vd;
-
-static inline vf vf_set1(float x)
-{
-    return VF_OP(set1_ps)(x);
-}
-
-static inline vf vf_load(const float *at)
-{
-    return VF_OP(loadu_ps)(at);
-}
-
-static inline void vf_store(float *at, vf x)
-{
-    VF_OP(storeu_ps)(at, x);
-}
 
 static inline vf vf_add(vf a, vf b)
 {
-    return VF_OP(add_ps)(a, b);
+    return a + b;
 }
 
 static inline vf vf_sub(vf a, vf b)
 {
-    return VF_OP(sub_ps)(a, b);
+    return a - b;
 }
 
 static inline vf vf_mul(vf a, vf b)
 {
-    return VF_OP(mul_ps)(a, b);
+    return a * b;
 }
 
 static inline vf vf_div(vf a, vf b)
 {
-    return VF_OP(div_ps)(a, b);
-}
-
-static inline vf vf_fma(vf a, vf b, vf c)
-{
-    return VF_OP(fmadd_ps)(a, b, c);
-}
-
-static inline vf vf_sqrt(vf x)
-{
-    return VF_OP(sqrt_ps)(x);
-}
-
-/* max(low, x) and min(high, x) in one instruction, for bounds that are not NaN; x may be. */
-static inline vf vf_at_least(vf low, vf x)
-{
-    return VF_OP(max_ps)(low, x);
-}
-
-static inline vf vf_at_most(vf high, vf x)
-{
-    return VF_OP(min_ps)(high, x);
-}
-
-/* c − a · b, rounded once */
-static inline vf vf_fnma(vf a, vf b, vf c)
-{
-    return VF_OP(fnmadd_ps)(a, b, c);
+    return a / b;
 }
 
 static inline vf vf_neg(vf x)
 {
-    return VF_OP(xor_ps)(x, VF_OP(set1_ps)(-0.0f));
+    return -x;
 }
-
-/* x, which is not negative, with the sign of y */
-static inline vf vf_with_sign(vf x, vf y)
-{
-    return VF_OP(or_ps)(x, VF_OP(and_ps)(y, VF_OP(set1_ps)(-0.0f)));
-}
-
-static inline vf vf_floor(vf x)
-{
-    return VF_ROUND(x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
-}
-
-static inline vf vf_ceil(vf x)
-{
-    return VF_ROUND(x, _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC);
-}
-
-/* Halves go to even. */
-static inline vf vf_round(vf x)
-{
-    return VF_ROUND(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-}
-
-static inline vm vf_lt(vf a, vf b)
-{
-    return VF_COMPARE(a, b, _CMP_LT_OQ);
-}
-
-static inline vm vf_le(vf a, vf b)
-{
-    return VF_COMPARE(a, b, _CMP_LE_OQ);
-}
-
-static inline vm vf_eq(vf a, vf b)
-{
-    return VF_COMPARE(a, b, _CMP_EQ_OQ);
-}
-
-static inline vm vf_is_nan(vf x)
-{
-    return VF_COMPARE(x, x, _CMP_UNORD_Q);
-}
-
-static inline vd vd_zero(void)
-{
-    return (vd){VF_OP(setzero_pd)(), VF_OP(setzero_pd)()};
-}
-
-#ifdef __AVX512F__
-#include "simd/vector_avx512.h"
-#else
-#include "simd/vector_avx2.h"
-#endif
 
 #endif

@@ -1,6 +1,8 @@
-/* What vector.h has no common form for, on eight floats of AVX2. */
+/* What vector_avx.h has no common form for, on eight floats of AVX2. */
 #ifndef ATC_VECTOR_AVX2_H
 #define ATC_VECTOR_AVX2_H
+
+#include "simd/vector_avx.h"
 
 #include <string.h>
 
@@ -67,6 +69,24 @@ static inline void vf_store_n(float *at, vf x, int64_t n)
     _mm256_maskstore_ps(at, vf_first(n), x);
 }
 
+/* vf_store_n in up to three stores, for 0 < n < VF: on Zen 3, a masked one takes twelve cycles. */
+static inline void vf_store_few(float *at, vf x, int64_t n)
+{
+    __m128 part = _mm256_castps256_ps128(x);
+    if (n & 4) {
+        _mm_storeu_ps(at, part);
+        at += 4;
+        part = _mm256_extractf128_ps(x, 1);
+    }
+    if (n & 2) {
+        _mm_storel_pi((__m64 *)at, part);
+        at += 2;
+        part = _mm_movehl_ps(part, part);
+    }
+    if (n & 1)
+        _mm_store_ss(at, part);
+}
+
 static inline vf vf_abs(vf x)
 {
     return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), x);
@@ -104,34 +124,7 @@ static inline vf vf_select(vm mask, vf yes, vf no)
     return _mm256_blendv_ps(no, yes, mask);
 }
 
-/* 2^n for a whole n in [−126, 127] */
-static inline vf vf_power(__m256i n)
-{
-    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(n, _mm256_set1_epi32(127)), 23));
-}
-
-/* x · 2^n for x in [1/2, 2] and whole |n| ≤ 250; results below the normal range round once, as
- * the first of the two factors leaves such an x normal
- */
-static inline vf vf_scale(vf x, vf n)
-{
-    const __m256i whole = _mm256_cvtps_epi32(n);
-    const __m256i half = _mm256_srai_epi32(whole, 1);
-    return x * vf_power(half) * vf_power(_mm256_sub_epi32(whole, half));
-}
-
-/* x = m · 2^e with m in [3/4, 3/2), for x finite and above 0; returns m */
-static inline vf vf_split(vf x, vf *e)
-{
-    const vm small = vf_lt(x, vf_set1(1.17549435e-38f)); /* below the normal range */
-    const vf normal = vf_select(small, x * vf_set1(8388608.0f), x);
-    const __m256i bits = _mm256_castps_si256(normal);
-    /* Rounds the exponent up from a mantissa of 3/2 on. */
-    const __m256i up = _mm256_sub_epi32(bits, _mm256_set1_epi32(0x3f400000));
-    const __m256i exponent = _mm256_srai_epi32(up, 23);
-    *e = _mm256_cvtepi32_ps(exponent) - vf_select(small, vf_set1(23.0f), vf_set1(0.0f));
-    return _mm256_castsi256_ps(_mm256_sub_epi32(bits, _mm256_slli_epi32(exponent, 23)));
-}
+#include "simd/vector_bits.h"
 
 /* One byte a lane, 1 where the mask is set */
 static inline uint64_t vm_bytes(vm mask)

@@ -1,6 +1,8 @@
-/* What vector.h has no common form for, on sixteen floats of AVX-512. */
+/* What vector_avx.h has no common form for, on sixteen floats of AVX-512. */
 #ifndef ATC_VECTOR_AVX512_H
 #define ATC_VECTOR_AVX512_H
+
+#include "simd/vector_avx.h"
 
 static inline __mmask16 vf_first(int64_t n)
 {

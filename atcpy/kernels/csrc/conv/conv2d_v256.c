@@ -1,0 +1,127 @@
+/* conv2d on vectors of up to 256 bits: up to 6 results of one output block, in as many vectors of
+ * its channels as there are registers for, inputs broadcast. Where one vector holds all channels of
+ * a block, up to 12 results.
+ */
+#include "simd/activation_vector.h"
+#include "conv/conv2d.h"
+#include "simd/count_up.h"
+
+enum {
+    MAX_BLOCKS = 1,
+    MAX_WIDTH = 6,
+    MAX_ACCUMULATORS = VF_REGISTERS * 3 / 4, /* the others hold weights, inputs and products */
+    WHOLE = CONV_C0 / VF,                    /* vectors of a block */
+    HALF = WHOLE / 2,
+    MAX_VECTORS = WHOLE <= MAX_ACCUMULATORS / MAX_WIDTH ? WHOLE : MAX_ACCUMULATORS / MAX_WIDTH,
+};
+
+#ifdef __AVX2__
+#define COUNT_TO_WIDTH_OF_HALF COUNT_TO_12
+enum { MAX_WIDTH_OF_HALF = 12 };
+#else
+#define COUNT_TO_WIDTH_OF_HALF COUNT_TO_6
+enum { MAX_WIDTH_OF_HALF = 6 };
+#endif
+
+/* The channels of a block from `at` on. One function a (vectors, c0, width): the loops over them
+ * unroll into registers.
+ */
+static inline __attribute__((always_inline)) void micro(const struct conv2d_tile *t, int at,
+                                                        int vectors, int64_t c0, int width)
+{
+    vf acc[MAX_WIDTH_OF_HALF][MAX_VECTORS];
+    const float *start = (t->first ? t->bias : t->dst) + at;
+    const int64_t start_step = t->first ? 0 : t->dst_step;
+#pragma GCC unroll 12
+    for (int i = 0; i < width; i++)
+#pragma GCC unroll 4
+        for (int v = 0; v < vectors; v++)
+            acc[i][v] = vf_load(start + i * start_step + v * VF);
+    if (t->first && t->residual != NULL)
+#pragma GCC unroll 12
+        for (int i = 0; i < width; i++)
+#pragma GCC unroll 4
+            for (int v = 0; v < vectors; v++)
+                acc[i][v] = vf_add(acc[i][v], vf_load(t->residual + i * t->dst_step + at + v * VF));
+
+    for (int64_t c1 = 0; c1 < t->n_c1; c1++) {
+        const float *plane = t->in + c1 * t->c1_stride;
+        const float *weights = t->weights + c1 * t->weight_c1 + at;
+        const int64_t channels = c0 == 1 ? 1 : c1 == t->n_c1 - 1 ? t->c_last : c0;
+        for (int64_t tap = 0; tap < t->n_taps; tap++) {
+            const float *in = plane + t->taps[tap].in;
+            /* One channel a tap: reading the offset would cost as much as the tap. */
+            const float *wc = weights + (c0 == 1 ? tap * CONV_C0 : t->taps[tap].weights);
+            for (int64_t c = 0; c < channels; c++, in++, wc += CONV_C0) {
+                vf w[MAX_VECTORS];
+#pragma GCC unroll 4
+                for (int v = 0; v < vectors; v++)
+                    w[v] = vf_load(wc + v * VF);
+#pragma GCC unroll 12
+                for (int i = 0; i < width; i++) {
+                    const vf x = vf_set1(in[i * c0]);
+#pragma GCC unroll 4
+                    for (int v = 0; v < vectors; v++)
+                        acc[i][v] = vf_fma(x, w[v], acc[i][v]);
+                }
+            }
+        }
+    }
+
+    const enum activation activation = t->last ? t->activation : ACT_NONE;
+    const vf low = vf_set1(activation == ACT_CLIP ? t->alpha : 0.0f), high = vf_set1(t->beta);
+    if (activation == ACT_RELU || activation == ACT_CLIP)
+#pragma GCC unroll 12
+        for (int i = 0; i < width; i++)
+#pragma GCC unroll 4
+            for (int v = 0; v < vectors; v++)
+                acc[i][v] = vf_at_least(low, acc[i][v]);
+    if (activation == ACT_CLIP)
+#pragma GCC unroll 12
+        for (int i = 0; i < width; i++)
+#pragma GCC unroll 4
+            for (int v = 0; v < vectors; v++)
+                acc[i][v] = vf_at_most(high, acc[i][v]);
+#pragma GCC unroll 12
+    for (int i = 0; i < width; i++)
+#pragma GCC unroll 4
+        for (int v = 0; v < vectors; v++)
+            vf_store(t->dst + i * t->dst_step + at + v * VF, acc[i][v]);
+    if (!vf_activates_in_registers(activation))
+        FOR_ISA(activate_stored)(activation, t->dst + at, width, t->dst_step, vectors * VF,
+                                 t->alpha, t->beta);
+}
+
+#define DEFINE(part, c0, width)                                                                    \
+    static void micro_##part##_##c0##_##width(const struct conv2d_tile *tile)                      \
+    {                                                                                              \
+        enum { VECTORS = part < MAX_VECTORS ? part : MAX_VECTORS };                                \
+        for (int at = 0; at < part * VF; at += VECTORS * VF)                                       \
+            micro(tile, at, VECTORS, c0, width);                                                   \
+    }
+#define NAME(part, c0, width) micro_##part##_##c0##_##width,
+
+COUNT_TO_6(DEFINE, WHOLE, 16)
+COUNT_TO_6(DEFINE, WHOLE, 1)
+COUNT_TO_WIDTH_OF_HALF(DEFINE, HALF, 16)
+COUNT_TO_WIDTH_OF_HALF(DEFINE, HALF, 1)
+
+static const conv2d_micro blocked[] = {COUNT_TO_6(NAME, WHOLE, 16)};
+static const conv2d_micro plain[] = {COUNT_TO_6(NAME, WHOLE, 1)};
+static const conv2d_micro half_blocked[] = {COUNT_TO_WIDTH_OF_HALF(NAME, HALF, 16)};
+static const conv2d_micro half_plain[] = {COUNT_TO_WIDTH_OF_HALF(NAME, HALF, 1)};
+const struct conv2d_isa FOR_ISA(conv2d_isa) = {
+    .max_blocks = MAX_BLOCKS,
+    .whole = {MAX_WIDTH, blocked, plain},
+    .half_blocks = 1,
+    .half = {MAX_WIDTH_OF_HALF, half_blocked, half_plain},
+    .widen = FOR_ISA(widen),
+    .vnni = 1,
+    .round_bf16 = FOR_ISA(round_bf16),
+    .take_even = FOR_ISA(conv2d_take_even),
+};
+
+void FOR_ISA(conv2d_f32)(const struct kernel_args *args)
+{
+    conv2d_drive(args, &FOR_ISA(conv2d_isa));
+}

@@ -1,0 +1,18 @@
+/* strided_copy on vectors of up to 256 bits: transposes of elements of 4 bytes in registers. */
+#include "move/strided_copy.h"
+#include "simd/transpose_v256.h"
+
+static void transpose_plate(uint8_t *to, const uint8_t *from, const struct plate *p)
+{
+    const float *src = (const float *)(const void *)from;
+    float *dst = (float *)(void *)to;
+    for (int64_t r = 0; r < p->rows; r += TILE)
+        for (int64_t c = 0; c < p->columns; c += TILE)
+            transpose_tile(src + r + c * p->src_column, p->src_column, p->columns - c, p->rows - r,
+                           dst + r * p->dst_row + c, p->dst_row, p->rows - r, p->columns - c);
+}
+
+void FOR_ISA(strided_copy_b32)(const struct kernel_args *args)
+{
+    strided_copy_drive(args, transpose_plate);
+}
