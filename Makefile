@@ -203,7 +203,7 @@ coverage: build $(COVERAGE)/build.ninja ## branches of loader, checkers and kern
 	@$(NINJA) -C $(COVERAGE) -j $(JOBS) --quiet
 	@find $(COVERAGE) -name '*.gcda' -delete
 	$(call FUZZ,$(COVERAGE),models/digits/digits.onnx)
-	for isa in avx2 scalar; do ATCPY_ISA=$$isa $(COVERAGE)/tests/csrc/fuzz_kernels -records=$(COVERAGE)/launches.bin -runs=0 || exit 1; done
+	for isa in avx2 sse2 scalar; do ATCPY_ISA=$$isa $(COVERAGE)/tests/csrc/fuzz_kernels -records=$(COVERAGE)/launches.bin -runs=0 || exit 1; done
 	$(call SITE,$(COVERAGE))
 	PYTHONPATH=$(CURDIR)/$(COVERAGE)/site $(BIN)/pytest -q -n 0 -p no:cacheprovider -o pythonpath=$(COVERAGE)/site -m "not slow" \
 		--deselect tests/kernels/test_hardening.py $(COVERAGE_TESTS)
@@ -253,11 +253,11 @@ coverage-python: build ## fail where a branch of the modules that read and write
 	$(BIN)/coverage run -m pytest --quiet --hypothesis-seed=0 -m "not slow" $(COVERED_TESTS)
 	$(BIN)/coverage report
 
-isas: build ## whole models on the kernels of AVX2, and on the scalar ones
-	for isa in avx2 scalar; do ATCPY_ISA=$$isa $(PYTEST) -m "not slow" tests/e2e/test_real_models.py tests/e2e/test_own_models.py || exit 1; done
+isas: build ## whole models on the kernels of AVX2, on those of SSE2, and on the scalar ones
+	for isa in avx2 sse2 scalar; do ATCPY_ISA=$$isa $(PYTEST) -m "not slow" tests/e2e/test_real_models.py tests/e2e/test_own_models.py || exit 1; done
 
 ARM := build/aarch64
-aarch64: build ## the scalar kernels, built for 64-bit Arm, between guard pages in an emulator, where gcc-aarch64-linux-gnu and qemu-user are
+aarch64: build ## the kernels for 64-bit Arm, those of NEON and the scalar ones, between guard pages in an emulator, where gcc-aarch64-linux-gnu and qemu-user are
 	@if command -v aarch64-linux-gnu-gcc qemu-aarch64 > /dev/null; then $(MAKE) --no-print-directory aarch64-fuzz; \
 	else echo "there is no aarch64-linux-gnu-gcc, or no qemu-aarch64: not tested"; fi
 

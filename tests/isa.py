@@ -8,7 +8,7 @@ import os
 
 from atcpy.kernels import _kernels
 
-_ORDER = ["scalar", "avx2", "avx512f", "avx512vnni", "avx512bf16"]
+_ORDER = list(_kernels.ISAS)
 
 
 def instruction_sets(best: str, required: str = "") -> list[str]:
@@ -22,5 +22,7 @@ def instruction_sets(best: str, required: str = "") -> list[str]:
 
 _PRESENT = instruction_sets(_kernels.cpu()[0], os.environ.get("REQUIRE_ISA", ""))
 ISAS = [isa for isa in _PRESENT if isa not in {"avx512vnni", "avx512bf16"}]
-BYTE_ISAS = [isa for isa in _PRESENT if isa not in {"avx512f", "avx512bf16"}]  # that have rows for products of bytes
+# Loops have no row for what each CPU has: the compiler uses it for the scalar row. Products of bytes have none, either.
+LOOP_ISAS = [isa for isa in ISAS if isa not in {"sse2", "neon"}]
+BYTE_ISAS = [isa for isa in _PRESENT if isa not in {"sse2", "neon", "avx512f", "avx512bf16"}]
 BF16_ISAS = [isa for isa in _PRESENT if isa != "avx512vnni"]  # that have rows for products of bfloat16

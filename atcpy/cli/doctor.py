@@ -28,7 +28,10 @@ if TYPE_CHECKING:
 _PACKAGES = ("numpy", "onnx", "ml_dtypes", "protobuf", "typer", "rich", "xxhash", "pillow")
 _MAX_SECONDS = 60.0  # for timing between ranks, without --timeout
 _EXTRAS = {"verify": "onnxruntime", "dist": "mpi4py", "sign": "cryptography", "tf": "tensorflow"}
-_FEATURES = ("avx2", "fma", "f16c", "avx512f", "avx512_vnni", "avx512_bf16", "amx_bf16", "amx_int8")
+_FEATURES = (
+    *("sse2", "avx2", "fma", "f16c", "avx512f", "avx512_vnni", "avx512_bf16", "amx_bf16", "amx_int8"),
+    *("asimd", "asimddp", "asimdhp", "bf16", "i8mm"),  # as Linux names those of Arm; asimd is NEON
+)
 
 
 def doctor(
@@ -194,7 +197,7 @@ def cpu() -> dict[str, Any]:
 def _flags() -> list[str]:
     from atcpy.cli.bench import cpuinfo
 
-    return next((line.partition(":")[2].split() for line in cpuinfo() if line.startswith("flags")), [])
+    return next((line.partition(":")[2].split() for line in cpuinfo() if line.startswith(("flags", "Features"))), [])
 
 
 def kernels() -> list[dict[str, Any]]:

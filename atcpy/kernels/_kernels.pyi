@@ -10,6 +10,7 @@ PARAM_BYTES: int
 MAX_SLOTS: int
 MAX_RANK: int
 PROGRAM_OPS: tuple[str, ...]
+ISAS: tuple[str, ...]  # of this architecture; each has all that those before it have
 CONSTANT_READERS: frozenset[str]
 
 class Refused(Exception): ...

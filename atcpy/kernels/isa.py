@@ -3,8 +3,7 @@
 import os
 
 from atcpy.errors import UsageError, did_you_mean
-
-ISAS = ("scalar", "avx2", "avx512f", "avx512vnni", "avx512bf16")  # each has all that those before it have
+from atcpy.kernels._kernels import ISAS
 
 
 def require_known_isa() -> None:

@@ -22,7 +22,6 @@ from atcpy.ir import (
 from atcpy.ir.gears import branches
 from atcpy.kernels import _kernels
 from atcpy.kernels.guard_text import guard_texts
-from atcpy.kernels.isa import ISAS
 from atcpy.kernels.record import HOST_FAMILY, read_order, read_slots
 from atcpy.kernels.symbolic_program import largest_arena_bytes, planned_arena_bytes
 from atcpy.kernels.table import kernel_table
@@ -317,10 +316,10 @@ class PackageView:
 
 def rows_of_this_cpu() -> Mapping[tuple[str, int], str]:
     """The first row of each family and element type that this CPU can run; 0 is any type."""
-    level = ISAS.index(_kernels.cpu()[0]) if _kernels.cpu()[0] in ISAS else len(ISAS)
+    level = _kernels.ISAS.index(_kernels.cpu()[0])
     found: dict[tuple[str, int], str] = {}
     for row in kernel_table():
-        if row.isa not in ISAS or ISAS.index(row.isa) <= level:
+        if _kernels.ISAS.index(row.isa) <= level:
             found.setdefault((row.family, row.dtype.onnx), row.name)
     return found
 

@@ -12,7 +12,7 @@ from atcpy.ir.tensor import Array
 from atcpy.kernels import _kernels
 from tests.aipp import model
 from tests.harness import load_task, make_node, run_op
-from tests.isa import ISAS
+from tests.isa import LOOP_ISAS
 
 CONVERSION = {"csc_switch": True, "matrix_r0c0": 298, "matrix_r1c1": -208, "matrix_r2c2": 516}
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -52,7 +52,7 @@ def expected(config: dict[str, Any], source: Array, channels: int, size: tuple[i
     return model.padded(config, model.normalized(config, levels) if is_float else levels)
 
 
-@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("isa", LOOP_ISAS)
 @pytest.mark.parametrize("kind", SETTINGS)
 def test_rows_agree_with_the_model(isa: str, kind: str) -> None:
     config, rows = SETTINGS[kind], list[str]()

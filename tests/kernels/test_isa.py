@@ -9,11 +9,11 @@ from tests.isa import instruction_sets
 
 def test_all_instruction_sets_of_the_machine_are_tested() -> None:
     assert instruction_sets("scalar") == ["scalar"]
-    assert instruction_sets("avx512f") == ["scalar", "avx2", "avx512f"]
+    assert instruction_sets("avx512f") == ["scalar", "sse2", "avx2", "avx512f"]
 
 
 def test_a_required_isa_that_is_available_changes_nothing() -> None:
-    assert instruction_sets("avx2", "avx2") == ["scalar", "avx2"]
+    assert instruction_sets("avx2", "avx2") == ["scalar", "sse2", "avx2"]
 
 
 @pytest.mark.parametrize("required", ["avx512f", "avx512vnni", "avx3"])

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from atcpy.ir.tensor import Array
 from tests.effort import trials
 from tests.harness import make_node, rejections, run_op
-from tests.isa import ISAS
+from tests.isa import ISAS, LOOP_ISAS
 from tests.ops.exact import onnxruntime_op
 
 Attrs = dict[str, object]
@@ -45,7 +45,7 @@ def windows(draw: st.DrawFn, op_type: str) -> Case:
     return arrays if draw(st.booleans()) else [*arrays[:2], None], attrs
 
 
-@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("isa", LOOP_ISAS)
 @pytest.mark.parametrize("op_type", ["Conv", "ConvTranspose"])
 @settings(max_examples=trials(25), deadline=None)
 @given(data=st.data(), double=st.booleans())

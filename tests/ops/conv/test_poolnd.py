@@ -11,7 +11,7 @@ from atcpy.ir.tensor import Array
 from atcpy.kernels import _kernels
 from tests.effort import trials
 from tests.harness import make_node, reference_op, run_op
-from tests.isa import ISAS
+from tests.isa import LOOP_ISAS
 from tests.ops.exact import onnxruntime_op
 
 Attrs = dict[str, object]
@@ -34,7 +34,7 @@ def pools(draw: st.DrawFn) -> tuple[Array, Attrs]:
     return rng.standard_normal((draw(size(1, 2)), draw(size(1, 3)), *spatial)).astype(np.float32), attrs
 
 
-@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("isa", LOOP_ISAS)
 @settings(max_examples=trials(30), deadline=None)
 @given(case=pools(), op_type=st.sampled_from(["MaxPool", "AveragePool", "LpPool"]), number=st.integers(0, 3))
 def test_agrees_with_onnxruntime(isa: str, case: tuple[Array, Attrs], op_type: str, number: int) -> None:

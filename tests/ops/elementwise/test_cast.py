@@ -13,7 +13,7 @@ from atcpy.ops import find_opdef
 from atcpy.ops.core.shape_values import UNNAMED
 from atcpy.ops.elementwise.cast import KERNEL_DTYPES
 from tests.harness import make_node, run_op
-from tests.isa import ISAS
+from tests.isa import LOOP_ISAS
 
 TYPES = sorted(KERNEL_DTYPES, key=lambda dtype: dtype.onnx)
 
@@ -35,7 +35,7 @@ def samples(dtype: DType) -> Array:
     return np.array(common).astype(dtype.numpy) if dtype.is_float else np.array(common, dtype.numpy)
 
 
-@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("isa", LOOP_ISAS)
 @pytest.mark.parametrize("to", TYPES, ids=lambda dtype: dtype.short)
 @pytest.mark.parametrize("source", TYPES, ids=lambda dtype: dtype.short)
 def test_agrees_with_numpy(source: DType, to: DType, isa: str) -> None:
@@ -55,7 +55,7 @@ def test_agrees_with_numpy(source: DType, to: DType, isa: str) -> None:
 SPECIAL = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-45, 1e-40, 3e38, -3e38, 65504, 65519.9, 65520, 1e-8, 6e-8])
 
 
-@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("isa", LOOP_ISAS)
 @pytest.mark.parametrize("source", [np.float32, np.float64], ids=["f32", "f64"])
 @pytest.mark.parametrize("to", [DType.FLOAT16, DType.BFLOAT16], ids=lambda dtype: dtype.short)
 def test_rounding_to_sixteen_bits(to: DType, source: type, isa: str) -> None:
@@ -92,7 +92,7 @@ def nearest_even(x: Array, ordered: Array) -> Array:
     return np.where(result == 0, np.copysign(0.0, x), result)
 
 
-@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("isa", LOOP_ISAS)
 @pytest.mark.parametrize("half", [DType.FLOAT16, DType.BFLOAT16], ids=lambda dtype: dtype.short)
 def test_every_sixteen_bit_number_widens_exactly(half: DType, isa: str) -> None:
     x = np.arange(2**16, dtype=np.uint16).view(half.numpy)
@@ -102,7 +102,7 @@ def test_every_sixteen_bit_number_widens_exactly(half: DType, isa: str) -> None:
 OPEN = [np.nan, np.inf, -np.inf, 1e30, -1e30, 3e9, -3e9]
 
 
-@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("isa", LOOP_ISAS)
 @pytest.mark.parametrize("source", [np.float32, np.float64], ids=["f32", "f64"])
 @pytest.mark.parametrize(
     ("to", "expected"),
@@ -121,7 +121,7 @@ def test_undefined_conversions_are_the_same_on_each_isa(to: DType, expected: lis
     np.testing.assert_array_equal(cast(x, to, isa), np.array(expected * 5, to.numpy))
 
 
-@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("isa", LOOP_ISAS)
 def test_many_work_items(isa: str) -> None:
     x = np.arange(3 * (1 << 14) + 7, dtype=np.int64)
     np.testing.assert_array_equal(cast(x, DType.FLOAT32, isa), x.astype(np.float32))

@@ -13,7 +13,7 @@ from atcpy.ir.tensor import Array
 from atcpy.ops import find_opdef
 from atcpy.ops.elementwise.cast import CAST_DTYPES, KERNEL_DTYPES, widened
 from tests.harness import make_node, reference_op, run_op
-from tests.isa import ISAS
+from tests.isa import LOOP_ISAS
 
 NARROW = sorted(CAST_DTYPES - KERNEL_DTYPES, key=lambda dtype: dtype.onnx)
 FLOATS8 = [DType.FLOAT8E4M3FN, DType.FLOAT8E4M3FNUZ, DType.FLOAT8E5M2, DType.FLOAT8E5M2FNUZ]
@@ -36,7 +36,7 @@ def bits(array: Array) -> Array:
     return np.ascontiguousarray(array).view(np.uint8)
 
 
-@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("isa", LOOP_ISAS)
 @pytest.mark.parametrize("source", NARROW, ids=lambda dtype: dtype.short)
 def test_every_pattern_widens_exactly(source: DType, isa: str) -> None:
     x = patterns(source)
@@ -54,11 +54,11 @@ def test_agrees_with_the_reference(source: DType, to: DType) -> None:
     x = np.array([1, 2, 4][: to.bits - 1] if source is DType.FLOAT8E8M0 else small).astype(source.numpy)
     wide = widened(x)
     expected = reference_op(make_node("Cast", [wide], {"to": to.onnx}), [wide])[0]
-    for isa in ISAS:
+    for isa in LOOP_ISAS:
         np.testing.assert_array_equal(bits(cast(x, to, isa)), bits(expected))
 
 
-@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("isa", LOOP_ISAS)
 @pytest.mark.parametrize("source", [np.float16, np.float32, np.float64], ids=lambda dtype: dtype.__name__)
 @pytest.mark.parametrize("to", [*FLOATS8, DType.FLOAT4E2M1], ids=lambda dtype: dtype.short)
 def test_rounds_to_the_nearest(to: DType, source: type, isa: str) -> None:
@@ -84,7 +84,7 @@ UNSATURATED = {  # the second table of Cast
 LARGEST = dict(zip(FLOATS8, [0x7E, 0x7F, 0x7B, 0x7F], strict=True))
 
 
-@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("isa", LOOP_ISAS)
 @pytest.mark.parametrize("to", FLOATS8, ids=lambda dtype: dtype.short)
 def test_values_out_of_range(to: DType, isa: str) -> None:
     np.testing.assert_array_equal(bits(cast(SPECIAL, to, isa, saturate=0)), UNSATURATED[to])
@@ -97,7 +97,7 @@ def test_values_out_of_range(to: DType, isa: str) -> None:
 POWERS = np.array([1.0, 1.25, 1.5, 1.75, 2.0, 124.0, 2.0**-126, 3e-39, 2.0**127], np.float32)
 
 
-@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("isa", LOOP_ISAS)
 @pytest.mark.parametrize("source", [np.float32, np.float64], ids=["f32", "f64"])
 @pytest.mark.parametrize(
     ("mode", "expected"),
@@ -114,7 +114,7 @@ def test_powers_of_two(mode: str, expected: list[int], source: type, isa: str) -
     np.testing.assert_array_equal(bits(cast(inner, DType.FLOAT8E8M0, isa, round_mode=mode)), bits(reference)[:6])
 
 
-@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("isa", LOOP_ISAS)
 @pytest.mark.parametrize(("saturate", "expected"), [(1, [0, 255, 254, 254, 0]), (0, [255, 255, 255, 255, 255])])
 def test_powers_of_two_out_of_range(saturate: int, expected: list[int], isa: str) -> None:
     x = np.array([0, np.nan, np.inf, 3e38, 1e-45], np.float32)
@@ -132,7 +132,7 @@ def test_constant_folding_agrees_with_the_kernel(mode: str, saturate: int) -> No
     np.testing.assert_array_equal(bits(opdef.evaluate(node, [x])[0]), bits(run_op(node, [x])[0]))
 
 
-@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("isa", LOOP_ISAS)
 @pytest.mark.parametrize("dtype", NARROW, ids=lambda dtype: dtype.short)
 @pytest.mark.parametrize("n", [0, 1, 3, 5, 511, 513, 3 * (1 << 14) + 5])
 def test_many_work_items_and_tails(n: int, dtype: DType, isa: str) -> None:

@@ -8,7 +8,7 @@ import pytest
 from atcpy.ir import DType
 from atcpy.ir.tensor import Array
 from tests.harness import make_node, rejections, run_op
-from tests.isa import ISAS
+from tests.isa import LOOP_ISAS
 
 DTYPES = [
     DType.FLOAT32, DType.FLOAT64, DType.FLOAT16, DType.BFLOAT16, DType.FLOAT8E4M3FN, DType.FLOAT8E4M3FNUZ,
@@ -25,7 +25,7 @@ def samples(dtype: DType) -> Array:
     return np.concatenate([np.array(special * 5, dtype.numpy), signalling])
 
 
-@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("isa", LOOP_ISAS)
 @pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.short)
 def test_each_bit_pattern(dtype: DType, isa: str) -> None:
     x = samples(dtype)
@@ -39,7 +39,7 @@ def test_each_bit_pattern(dtype: DType, isa: str) -> None:
             np.testing.assert_array_equal(run_op(node, [x], isa=isa)[0], expected)
 
 
-@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("isa", LOOP_ISAS)
 @pytest.mark.parametrize("shape", [(), (0,), (3, 0, 2), (3 * (1 << 14) + 5,)], ids=str)
 def test_sizes(shape: tuple[int, ...], isa: str) -> None:
     x = np.full(shape, np.nan, np.float32)

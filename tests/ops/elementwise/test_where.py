@@ -14,12 +14,12 @@ from atcpy.ops import find_opdef
 from atcpy.ops.core.shape_values import UNNAMED
 from tests.effort import trials
 from tests.harness import make_node, run_op
-from tests.isa import ISAS
+from tests.isa import LOOP_ISAS
 
 DTYPES = [np.bool_, np.int8, np.float16, np.float32, np.int64, np.complex64, np.complex128]
 
 
-@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("isa", LOOP_ISAS)
 @given(
     target=st.lists(st.sampled_from([0, 1, 2, 3, 7, 9, 16, 17, 33]), max_size=4),
     masks=st.lists(st.integers(0, 15), min_size=3, max_size=3),
@@ -36,14 +36,14 @@ def test_broadcasts_like_numpy(isa: str, target: list[int], masks: list[int], dt
     np.testing.assert_array_equal(ours, np.where(condition, a, b))
 
 
-@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("isa", LOOP_ISAS)
 def test_long_rows(isa: str) -> None:
     rng = np.random.default_rng(4)
     arrays = [rng.integers(0, 2, (2, 20001)).astype(np.bool_), rng.normal(size=(2, 1)), rng.normal(size=(2, 20001))]
     np.testing.assert_array_equal(run_op(make_node("Where", arrays), arrays, isa=isa)[0], np.where(*arrays))
 
 
-@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("isa", LOOP_ISAS)
 def test_blocks_of_channels(isa: str) -> None:
     rng = np.random.default_rng(4)
     x = rng.normal(size=(2, 19, 3, 5)).astype(np.float32)

@@ -12,7 +12,7 @@ from atcpy.ir.tensor import Array
 from atcpy.ops.quant.qelementwise import supports_qbinary, supports_table
 from tests.effort import trials
 from tests.harness import make_node, run_op
-from tests.isa import ISAS
+from tests.isa import LOOP_ISAS
 
 TYPES = st.sampled_from(["u1", "i1"])
 SHAPES = [
@@ -31,7 +31,7 @@ def every_byte(shape: tuple[int, ...], dtype: str, seed: int) -> Array:
     return np.random.default_rng(seed).integers(info.min, info.max + 1, shape).astype(dtype)
 
 
-@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("isa", LOOP_ISAS)
 @settings(max_examples=trials(25), deadline=None)
 @given(
     shapes=st.sampled_from(SHAPES),

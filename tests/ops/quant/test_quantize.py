@@ -19,7 +19,7 @@ from atcpy.ir.tensor import Array
 from atcpy.ops.quant.quantize import supports_quantization
 from tests.effort import trials
 from tests.harness import make_node, reference_op, run_op
-from tests.isa import ISAS
+from tests.isa import LOOP_ISAS
 
 PACKED: list[DTypeLike] = [ml_dtypes.uint4, ml_dtypes.int4, ml_dtypes.uint2, ml_dtypes.int2]
 FLOAT8: list[DTypeLike] = [
@@ -58,7 +58,7 @@ def scaled(draw: st.DrawFn, dtype: DTypeLike) -> tuple[tuple[int, ...], Array, A
     return shape, np.asarray(scale), None if zero is None else np.asarray(zero), attrs
 
 
-@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("isa", LOOP_ISAS)
 @settings(max_examples=trials(25), deadline=None)
 @given(data=st.data(), dtype=st.sampled_from(["u1", "i1", "u2", "i2", *PACKED]))
 def test_quantises_as_the_reference(isa: str, data: st.DataObject, dtype: DTypeLike) -> None:
@@ -73,7 +73,7 @@ def test_quantises_as_the_reference(isa: str, data: st.DataObject, dtype: DTypeL
     np.testing.assert_array_equal(run_op(node, [x, scale, zero], isa=isa)[0], expected)
 
 
-@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("isa", LOOP_ISAS)
 @settings(max_examples=trials(25), deadline=None)
 @given(data=st.data(), dtype=st.sampled_from(["u1", "i1", "u2", "i2", "i4", *PACKED]))
 def test_dequantises_as_the_reference(isa: str, data: st.DataObject, dtype: DTypeLike) -> None:
@@ -97,7 +97,7 @@ def per_element(values: Array, shape: tuple[int, ...], attrs: dict[str, int]) ->
     return np.repeat(values, attrs["block_size"], axis).take(range(shape[axis]), axis)
 
 
-@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("isa", LOOP_ISAS)
 @pytest.mark.parametrize("n", [0, 1, 63, 64, 65, 20000])
 def test_lengths(isa: str, n: int) -> None:
     x = np.linspace(-3, 3, n, dtype=np.float32)
@@ -110,7 +110,7 @@ def test_lengths(isa: str, n: int) -> None:
     np.testing.assert_array_equal(run_op(node, back, isa=isa, threads=2)[0], reference_op(node, back)[0])
 
 
-@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("isa", LOOP_ISAS)
 @pytest.mark.parametrize("dtype", PACKED, ids=lambda dtype: dtype.__name__)
 @pytest.mark.parametrize("n", [0, 1, 1023, 1027, 2 * 8192 + 5])
 def test_packed_lengths(isa: str, dtype: DTypeLike, n: int) -> None:
@@ -123,7 +123,7 @@ def test_packed_lengths(isa: str, dtype: DTypeLike, n: int) -> None:
     np.testing.assert_array_equal(run_op(make_node("QuantizeLinear", back), back, isa=isa, threads=2)[0], q)
 
 
-@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("isa", LOOP_ISAS)
 @pytest.mark.parametrize("dtype", FLOAT8, ids=lambda dtype: dtype.__name__)
 def test_every_float8(isa: str, dtype: DTypeLike) -> None:
     x = np.arange(256, dtype=np.uint8).view(dtype)
@@ -134,13 +134,13 @@ def test_every_float8(isa: str, dtype: DTypeLike) -> None:
     np.testing.assert_array_equal(run_op(node, arrays, isa=isa)[0], expected)
 
 
-@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("isa", LOOP_ISAS)
 def test_nan_quantizes_to_the_lowest_number(isa: str) -> None:
     arrays: list[Array | None] = [np.full(40, np.nan, np.float32), np.asarray(np.float32(1)), np.array(9, np.uint8)]
     assert not run_op(make_node("QuantizeLinear", arrays), arrays, isa=isa)[0].any()
 
 
-@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("isa", LOOP_ISAS)
 @pytest.mark.parametrize("blocked", [False, True])
 @pytest.mark.parametrize(
     ("shape", "low", "high"),

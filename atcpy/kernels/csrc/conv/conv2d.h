@@ -98,6 +98,11 @@ struct conv2d_micros {
     const conv2d_micro *blocked, *plain;
 };
 
+/* Copies `count` floats, every second one from `from` on. One function an ISA. */
+typedef void conv2d_take_even_fn(const float *from, float *to, int64_t count);
+conv2d_take_even_fn conv2d_take_even_sse2, conv2d_take_even_neon, conv2d_take_even_avx2,
+    conv2d_take_even_avx512f;
+
 /* What an ISA brings. */
 struct conv2d_isa {
     int max_blocks;
@@ -107,11 +112,10 @@ struct conv2d_isa {
      */
     int half_blocks;
     struct conv2d_micros half;
-    widen_fn widen;
+    widen_fn *widen;
     int vnni; /* factor for weights in pairs */
-    round_bf16_fn round_bf16;
-    /* Copies `count` floats, every second one from `from` on. */
-    void (*take_even)(const float *from, float *to, int64_t count);
+    round_bf16_fn *round_bf16;
+    conv2d_take_even_fn *take_even;
 };
 
 /* The weights of some neighbouring output blocks over a run of input channels. */
@@ -248,10 +252,8 @@ static inline void conv2d_run_row(struct atc_meter *meter, const struct conv2d_i
     }
 }
 
-extern const struct conv2d_isa conv2d_isa_scalar, conv2d_isa_avx2, conv2d_isa_avx512f;
-
-void conv2d_take_even_avx2(const float *from, float *to, int64_t count);
-void conv2d_take_even_avx512f(const float *from, float *to, int64_t count);
+extern const struct conv2d_isa conv2d_isa_scalar, conv2d_isa_sse2, conv2d_isa_neon, conv2d_isa_avx2,
+    conv2d_isa_avx512f;
 
 void conv2d_drive(const struct kernel_args *args, const struct conv2d_isa *isa);
 

@@ -117,7 +117,7 @@ const struct conv2d_isa FOR_ISA(conv2d_isa) = {
     .half = {MAX_WIDTH_OF_HALF, half_blocked, half_plain},
     .widen = FOR_ISA(widen),
     .vnni = 1,
-    .round_bf16 = FOR_ISA(round_bf16),
+    .round_bf16 = LOOPS_FOR_ISA(round_bf16),
     .take_even = FOR_ISA(conv2d_take_even),
 };
 

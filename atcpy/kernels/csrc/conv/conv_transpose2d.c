@@ -339,7 +339,11 @@ static void drive(const struct kernel_args *args, const struct conv2d_isa *isa)
     }
 
 DEFINE_ROW(scalar)
+#ifdef ATC_ARM64
+DEFINE_ROW(neon)
+#endif
 #ifdef ATC_X86
+DEFINE_ROW(sse2)
 DEFINE_ROW(avx2)
 #endif
 #ifdef ATC_AVX512

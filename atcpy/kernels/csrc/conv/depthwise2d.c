@@ -58,7 +58,7 @@ DEFINE_FAMILY(depthwise2d, DEPTHWISE2D_FIELDS, .check = check, .cost = cost, .pr
               .inplace = 1u << CONV_RESIDUAL);
 
 /* The weights of a block of channels. */
-static const float *weights_of(const struct kernel_args *args, int64_t block, widen_fn widen)
+static const float *weights_of(const struct kernel_args *args, int64_t block, widen_fn *widen)
 {
     const struct depthwise2d_params *p = args->params;
     const int64_t count = p->kh * p->kw * CONV_C0;
@@ -76,7 +76,7 @@ static const float *weights_of(const struct kernel_args *args, int64_t block, wi
     return args->scratch;
 }
 
-struct dw_item dw_item_at(const struct kernel_args *args, int64_t item, widen_fn widen)
+struct dw_item dw_item_at(const struct kernel_args *args, int64_t item, widen_fn *widen)
 {
     const struct depthwise2d_params *p = args->params;
     const int64_t chunk = item % dw_chunks(p), plane = item / dw_chunks(p);

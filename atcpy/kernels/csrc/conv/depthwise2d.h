@@ -29,7 +29,7 @@ struct dw_item {
 };
 
 /* Weights of 16 bits go through the scratch. */
-struct dw_item dw_item_at(const struct kernel_args *args, int64_t item, widen_fn widen);
+struct dw_item dw_item_at(const struct kernel_args *args, int64_t item, widen_fn *widen);
 
 struct dw_range {
     int64_t begin, end; /* nothing is in it if end ≤ begin */

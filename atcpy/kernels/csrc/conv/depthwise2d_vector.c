@@ -71,8 +71,8 @@ static inline __attribute__((always_inline)) void dw_slide(const struct dw_tile 
                 if ((column < taps - 1 && column < t->begin) ||
                     (column > columns - taps && column >= t->end))
                     continue;
-                vf xv = vf_load(x + (t->left + column) * CONV_C0);
-                __asm__("" : "+v"(xv)); /* or the compiler reads it for each product */
+                /* Without this, the compiler reads it for each product. */
+                const vf xv = vf_in_register(vf_load(x + (t->left + column) * CONV_C0));
 #pragma GCC unroll 14
                 for (int i = 0; i < width; i++)
                     if (column - i * stride >= 0 && column - i * stride < taps)
@@ -115,7 +115,7 @@ static inline __attribute__((always_inline)) void dw_tile(const struct dw_tile *
     vf acc[VECTORS][MAX_TILE];
 #pragma GCC unroll 8
     for (int i = 0; i < width; i++)
-#pragma GCC unroll 2
+#pragma GCC unroll 4
         for (int v = 0; v < VECTORS; v++) {
             acc[v][i] = vf_load(t->bias + v * VF);
             if (t->residual != NULL)
@@ -126,18 +126,18 @@ static inline __attribute__((always_inline)) void dw_tile(const struct dw_tile *
         const float *x = first + k * t->row_stride, *w = t->w + k * t->w_row;
         for (int64_t j = 0; j < t->kw; j++, x += t->tap_stride, w += CONV_C0) {
             vf wv[VECTORS];
-#pragma GCC unroll 2
+#pragma GCC unroll 4
             for (int v = 0; v < VECTORS; v++)
                 wv[v] = vf_load(w + v * VF);
             const float *xi = x;
 #pragma GCC unroll 8
             for (int i = 0; i < width; i++, xi += t->x_stride)
-#pragma GCC unroll 2
+#pragma GCC unroll 4
                 for (int v = 0; v < VECTORS; v++)
                     acc[v][i] = vf_fma(vf_load(xi + v * VF), wv[v], acc[v][i]);
         }
     }
-#pragma GCC unroll 2
+#pragma GCC unroll 4
     for (int v = 0; v < VECTORS; v++)
         dw_store(t, acc[v], width, v * VF);
 }

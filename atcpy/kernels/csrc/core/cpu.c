@@ -5,17 +5,24 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char *const isa_names[] = {"scalar", "avx2", "avx512f", "avx512vnni", "avx512bf16"};
-
-const char *atc_isa_name(enum atc_isa isa)
-{
-    return isa_names[isa];
-}
+const char *const atc_isa_names[ISA_COUNT] = {
+    [ISA_SCALAR] = "scalar",
+#ifdef ATC_X86
+    [ISA_SSE2] = "sse2",
+    [ISA_AVX2] = "avx2",
+    [ISA_AVX512F] = "avx512f",
+    [ISA_AVX512VNNI] = "avx512vnni",
+    [ISA_AVX512BF16] = "avx512bf16",
+#endif
+#ifdef ATC_ARM64
+    [ISA_NEON] = "neon",
+#endif
+};
 
 int atc_isa_by_name(const char *name)
 {
-    for (int isa = ISA_SCALAR; isa <= ISA_AVX512BF16; isa++)
-        if (strcmp(isa_names[isa], name) == 0)
+    for (int isa = ISA_SCALAR; isa < ISA_COUNT; isa++)
+        if (strcmp(atc_isa_names[isa], name) == 0)
             return isa;
     return -1;
 }
@@ -32,8 +39,12 @@ static enum atc_isa detect_isa(void)
                                                        : ISA_AVX512BF16;
     if (avx2)
         return ISA_AVX2;
-#endif
+    return ISA_SSE2;
+#elif defined ATC_ARM64
+    return ISA_NEON;
+#else
     return ISA_SCALAR;
+#endif
 }
 
 static int64_t cache_bytes(int name, int64_t otherwise)

@@ -5,8 +5,8 @@
 #include "core/kernel.h"
 
 const struct atc_cpu *atc_this_cpu(void);
-const char *atc_isa_name(enum atc_isa isa);
-/* The ISA of that name, or -1. */
+extern const char *const atc_isa_names[ISA_COUNT];
+/* The ISA of that name, or -1 where this architecture has none. */
 int atc_isa_by_name(const char *name);
 
 #endif

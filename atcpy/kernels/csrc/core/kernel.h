@@ -14,12 +14,20 @@
 #include "core/stop.h"
 #include "core/task.h"
 
+/* What the architecture has, each with all that those before it have. */
 enum atc_isa {
-    ISA_SCALAR = 0,
-    ISA_AVX2 = 1,
-    ISA_AVX512F = 2,    /* with BW, DQ and VL */
-    ISA_AVX512VNNI = 3, /* AVX512F and products of bytes */
-    ISA_AVX512BF16 = 4, /* AVX512VNNI and products of bfloat16 */
+    ISA_SCALAR,
+#ifdef ATC_X86
+    ISA_SSE2, /* each CPU has it */
+    ISA_AVX2,
+    ISA_AVX512F,    /* with BW, DQ and VL */
+    ISA_AVX512VNNI, /* AVX512F and products of bytes */
+    ISA_AVX512BF16, /* AVX512VNNI and products of bfloat16 */
+#endif
+#ifdef ATC_ARM64
+    ISA_NEON, /* each CPU has it */
+#endif
+    ISA_COUNT,
 };
 
 /* The CPU that this process runs on. */
@@ -75,6 +83,10 @@ static inline bool atc_stopped(const struct kernel_args *args)
 #define ISA_PASTE(symbol, isa)  symbol##_##isa
 #define ISA_SYMBOL(symbol, isa) ISA_PASTE(symbol, isa)
 #define FOR_ISA(symbol)         ISA_SYMBOL(symbol, ATC_ISA)
+/* That of loops which the compiler makes vectors of: where each CPU has the instructions, it uses
+ * them for the scalar rows already.
+ */
+#define LOOPS_FOR_ISA(symbol) ISA_SYMBOL(symbol, ATC_LOOPS_ISA)
 
 typedef void (*kernel_fn)(const struct kernel_args *args);
 

@@ -56,9 +56,8 @@ static inline struct broadcast binary_walk(const struct binary_params *p)
 /* float32 ops up to BINARY_LAST_VECTOR on n elements in a row; an operand that does not move is one
  * element. dst may be an operand that moves.
  */
-void binary_run_avx2(enum binary_op op, const void *a, const void *b, void *dst, int64_t n,
-                     bool a_moves, bool b_moves);
-void binary_run_avx512f(enum binary_op op, const void *a, const void *b, void *dst, int64_t n,
-                        bool a_moves, bool b_moves);
+typedef void binary_run_fn(enum binary_op op, const void *a, const void *b, void *dst, int64_t n,
+                           bool a_moves, bool b_moves);
+binary_run_fn binary_run_sse2, binary_run_neon, binary_run_avx2, binary_run_avx512f;
 
 #endif

@@ -19,11 +19,8 @@ static inline struct broadcast where_walk(const struct where_params *p)
 }
 
 /* n elements in a row; an operand of which `moves` is 0 is one element. */
-void where_run_scalar(int64_t item, const void *condition, const void *a, const void *b, void *dst,
-                      int64_t n, const int64_t *moves);
-void where_run_avx2(int64_t item, const void *condition, const void *a, const void *b, void *dst,
-                    int64_t n, const int64_t *moves);
-void where_run_avx512f(int64_t item, const void *condition, const void *a, const void *b, void *dst,
-                       int64_t n, const int64_t *moves);
+typedef void where_run_fn(int64_t item, const void *condition, const void *a, const void *b,
+                          void *dst, int64_t n, const int64_t *moves);
+where_run_fn where_run_scalar, where_run_avx2, where_run_avx512f;
 
 #endif

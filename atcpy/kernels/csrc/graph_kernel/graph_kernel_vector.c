@@ -119,10 +119,10 @@ void FOR_ISA(graph_kernel_any)(const struct kernel_args *args)
 {
     static const struct gk_routines routines = {FOR_ISA(unary_f32),
                                                 FOR_ISA(reduce_f32),
-                                                FOR_ISA(cast_any),
-                                                FOR_ISA(classify_any),
+                                                LOOPS_FOR_ISA(cast_any),
+                                                LOOPS_FOR_ISA(classify_any),
                                                 FOR_ISA(binary_run),
-                                                FOR_ISA(where_run),
+                                                LOOPS_FOR_ISA(where_run),
                                                 chain,
                                                 chain_spread};
     gk_run(args, &routines);

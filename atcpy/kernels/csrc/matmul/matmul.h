@@ -77,12 +77,9 @@ struct matmul_tile {
 };
 
 /* sums[c] = Σ a[i] · b[c · b_col + i] over k elements. One function an ISA. */
-typedef void (*matmul_dots)(const struct kernel_args *args, const float *a, const float *b,
-                            int64_t b_col, int64_t k, int64_t columns, float *sums);
-void matmul_dots_avx2(const struct kernel_args *args, const float *a, const float *b, int64_t b_col,
-                      int64_t k, int64_t columns, float *sums);
-void matmul_dots_avx512f(const struct kernel_args *args, const float *a, const float *b,
+typedef void matmul_dots(const struct kernel_args *args, const float *a, const float *b,
                          int64_t b_col, int64_t k, int64_t columns, float *sums);
+matmul_dots matmul_dots_sse2, matmul_dots_neon, matmul_dots_avx2, matmul_dots_avx512f;
 
 /* What an ISA brings: micro-kernels by blocks and rows, and a transposition for packing. */
 typedef void (*matmul_micro)(const struct matmul_tile *tile);
@@ -92,13 +89,14 @@ struct matmul_isa {
     /* dst[c · dst_row + r] = src[r · src_row + c] */
     void (*transpose)(const float *src, int64_t src_row, float *dst, int64_t dst_row, int64_t rows,
                       int64_t columns);
-    widen_fn widen;
+    widen_fn *widen;
     int vnni; /* factor for weights in pairs */
-    round_bf16_fn round_bf16;
-    matmul_dots dots;
+    round_bf16_fn *round_bf16;
+    matmul_dots *dots;
 };
 
-extern const struct matmul_isa matmul_isa_avx2, matmul_isa_avx512f;
+extern const struct matmul_isa matmul_isa_sse2, matmul_isa_neon, matmul_isa_avx2,
+    matmul_isa_avx512f;
 
 /* Cuts rows into tiles of nearly equal height and runs them; `tile` is the first one's. */
 void matmul_run_rows(const struct matmul_isa *isa, struct matmul_tile tile, int64_t rows);

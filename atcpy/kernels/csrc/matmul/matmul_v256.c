@@ -230,7 +230,7 @@ const struct matmul_isa FOR_ISA(matmul_isa) = {
     .transpose = transpose,
     .widen = FOR_ISA(widen),
     .vnni = 1,
-    .round_bf16 = FOR_ISA(round_bf16),
+    .round_bf16 = LOOPS_FOR_ISA(round_bf16),
     .dots = FOR_ISA(matmul_dots),
 };
 

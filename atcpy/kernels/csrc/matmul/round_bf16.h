@@ -15,11 +15,8 @@
 /* Writes n floats rounded to bfloat16: as n floats or, with the VNNI factor 2, as pairs, the last
  * one with a zero if n is odd. dst may be src.
  */
-typedef void (*round_bf16_fn)(const float *src, float *dst, int64_t n);
-void round_bf16_scalar(const float *src, float *dst, int64_t n);
-void round_bf16_avx2(const float *src, float *dst, int64_t n);
-void round_bf16_avx512f(const float *src, float *dst, int64_t n);
-void round_bf16_avx512bf16(const float *src, float *dst, int64_t n);
+typedef void round_bf16_fn(const float *src, float *dst, int64_t n);
+round_bf16_fn round_bf16_scalar, round_bf16_avx2, round_bf16_avx512f, round_bf16_avx512bf16;
 
 static inline float rounded_bf16(float x)
 {

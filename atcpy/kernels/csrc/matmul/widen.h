@@ -22,15 +22,9 @@ enum { WIDEN_LANES = 16 };
 /* dst[i] = src[i] · scale[i % 16] for n weights of a 16-bit type; without a scale, 1. n is a
  * multiple of 16, and of 32 for pairs, which become two rows again. One function an ISA.
  */
-typedef void (*widen_fn)(enum weight_type type, const uint16_t *src, const float *scale, float *dst,
-                         int64_t n);
-
-void widen_scalar(enum weight_type type, const uint16_t *src, const float *scale, float *dst,
-                  int64_t n);
-void widen_avx2(enum weight_type type, const uint16_t *src, const float *scale, float *dst,
-                int64_t n);
-void widen_avx512f(enum weight_type type, const uint16_t *src, const float *scale, float *dst,
-                   int64_t n);
+typedef void widen_fn(enum weight_type type, const uint16_t *src, const float *scale, float *dst,
+                      int64_t n);
+widen_fn widen_scalar, widen_sse2, widen_neon, widen_avx2, widen_avx512f;
 
 static inline int64_t weight_bytes(int64_t type)
 {

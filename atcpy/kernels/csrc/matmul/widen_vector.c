@@ -6,11 +6,11 @@ static inline __attribute__((always_inline)) void widen(enum weight_type type, c
                                                         const float *scale, float *dst, int64_t n)
 {
     vf factor[WIDEN_LANES / VF];
-#pragma GCC unroll 2
+#pragma GCC unroll 4
     for (int v = 0; v < WIDEN_LANES / VF; v++)
         factor[v] = scale != NULL ? vf_load(scale + v * VF) : vf_set1(1);
     for (int64_t i = 0; i < n; i += WIDEN_LANES)
-#pragma GCC unroll 2
+#pragma GCC unroll 4
         for (int v = 0; v < WIDEN_LANES / VF; v++) {
             const uint16_t *at = src + i + v * VF;
             const vf x = type == WEIGHTS_F16 ? vf_load_f16(at) : vf_load_bf16(at);
@@ -22,11 +22,11 @@ static inline __attribute__((always_inline)) void widen(enum weight_type type, c
 static void widen_pairs(const uint16_t *src, const float *scale, float *dst, int64_t n)
 {
     vf factor[WIDEN_LANES / VF];
-#pragma GCC unroll 2
+#pragma GCC unroll 4
     for (int v = 0; v < WIDEN_LANES / VF; v++)
         factor[v] = scale != NULL ? vf_load(scale + v * VF) : vf_set1(1);
     for (int64_t i = 0; i < n; i += 2 * WIDEN_LANES)
-#pragma GCC unroll 2
+#pragma GCC unroll 4
         for (int v = 0; v < WIDEN_LANES / VF; v++) {
             vf first, second;
             vf_load_bf16_pairs(src + i + 2 * v * VF, &first, &second);

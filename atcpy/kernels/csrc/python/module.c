@@ -76,7 +76,7 @@ static PyObject *list_rows(PyObject *module, PyObject *unused)
     for (int i = 0; rows != NULL && i < kernel_table_rows; i++) {
         const struct kernel_row *row = kernel_table + i;
         PyObject *item = Py_BuildValue("(ssis)", row->symbol, row->family->name, (int)row->dtype,
-                                       atc_isa_name(row->isa));
+                                       atc_isa_names[row->isa]);
         if (item == NULL || PyList_Append(rows, item) < 0)
             Py_CLEAR(rows);
         Py_XDECREF(item);
@@ -89,7 +89,7 @@ static PyObject *describe_cpu(PyObject *module, PyObject *unused)
     (void)module;
     (void)unused;
     const struct atc_cpu *cpu = atc_this_cpu();
-    return Py_BuildValue("(sLL)", atc_isa_name(cpu->isa), (long long)cpu->l1_bytes,
+    return Py_BuildValue("(sLL)", atc_isa_names[cpu->isa], (long long)cpu->l1_bytes,
                          (long long)cpu->l2_bytes);
 }
 
@@ -137,17 +137,17 @@ static PyMethodDef functions[] = {
     {NULL, NULL, 0, NULL},
 };
 
-static PyObject *program_ops(void)
+static PyObject *tuple_of(const char *const *names, int n)
 {
-    PyObject *names = PyTuple_New(PROGRAM_OPS);
-    for (int i = 0; names != NULL && i < PROGRAM_OPS; i++) {
-        PyObject *name = PyUnicode_FromString(atc_program_op_names[i]);
+    PyObject *tuple = PyTuple_New(n);
+    for (int i = 0; tuple != NULL && i < n; i++) {
+        PyObject *name = PyUnicode_FromString(names[i]);
         if (name == NULL)
-            Py_CLEAR(names);
+            Py_CLEAR(tuple);
         else
-            PyTuple_SetItem(names, i, name);
+            PyTuple_SetItem(tuple, i, name);
     }
-    return names;
+    return tuple;
 }
 
 /* The families whose checkers read constants. */
@@ -206,7 +206,8 @@ static bool add_types(PyObject *module)
 
 static bool add_constants(PyObject *module)
 {
-    return add(module, "PROGRAM_OPS", program_ops()) &&
+    return add(module, "PROGRAM_OPS", tuple_of(atc_program_op_names, PROGRAM_OPS)) &&
+           add(module, "ISAS", tuple_of(atc_isa_names, ISA_COUNT)) &&
            add(module, "CONSTANT_READERS", constant_readers()) &&
            PyModule_AddIntConstant(module, "TASK_BYTES", ATC_TASK_BYTES) == 0 &&
            PyModule_AddIntConstant(module, "PARAM_BYTES", ATC_PARAM_BYTES) == 0 &&

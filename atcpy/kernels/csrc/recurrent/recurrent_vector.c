@@ -8,12 +8,13 @@
 
 enum {
     GATES = 4,
-    VECTORS = REC_PANEL / VF,
-    MAX_SUMS = VF == 16 ? 24 : 12,  /* that stay in registers */
-    ASKED_COLUMNS = 64 * REC_PANEL, /* computed between two asks whether the run is to end */
+    COLUMNS = VF >= 8 ? REC_PANEL : REC_PANEL / 2, /* of a panel, at once */
+    VECTORS = COLUMNS / VF,
+    MAX_SUMS = VF_REGISTERS * 3 / 4, /* that stay in registers */
+    ASKED_COLUMNS = 64 * REC_PANEL,  /* computed between two asks whether the run is to end */
 };
 
-/* The sums of a panel of columns. */
+/* The sums of some columns of a panel. */
 struct sums {
     vf of[VECTORS][REC_ROWS][GATES];
 };
@@ -39,7 +40,7 @@ static inline __attribute__((always_inline)) void add_products(const struct rows
 {
 #pragma GCC unroll 4
     for (int g = 0; g < gates; g++)
-#pragma GCC unroll 2
+#pragma GCC unroll 4
         for (int v = 0; v < VECTORS; v++) {
             const float *at = r + g * s->r_gate + v * VF;
             const vf w = tail ? vf_load_n(at, lanes - v * VF, 0) : vf_load(at);
@@ -49,19 +50,19 @@ static inline __attribute__((always_inline)) void add_products(const struct rows
         }
 }
 
-/* sums[v][row][to + gate] = Σ_k h[row][k] · r[first + gate][k][j …] for `gates` gates and a panel
- * of columns from j on. One sum would wait for each product, so that few are cut into `parts`.
+/* sums[v][row][to + gate] = Σ_k h[row][k] · r[first + gate][k][j …] for `gates` gates and COLUMNS
+ * columns from j on. One sum would wait for each product, so that few are cut into `parts`.
  */
 static inline __attribute__((always_inline)) void
 sums_in_registers(const struct rows *s, const float *h, int64_t j, int first, int gates, int rows,
                   int parts, bool tail, struct sums *sums, int to)
 {
     const int64_t n = s->p->hidden;
-    const float *r = s->it->r + first * s->r_gate + j / REC_PANEL * s->r_panel;
+    const float *r = s->it->r + first * s->r_gate + j / REC_PANEL * s->r_panel + j % REC_PANEL;
     struct sums acc[8];
 #pragma GCC unroll 8
     for (int a = 0; a < parts; a++)
-#pragma GCC unroll 2
+#pragma GCC unroll 4
         for (int v = 0; v < VECTORS; v++)
 #pragma GCC unroll 4
             for (int i = 0; i < rows; i++)
@@ -75,7 +76,7 @@ sums_in_registers(const struct rows *s, const float *h, int64_t j, int first, in
             add_products(s, h + k + a, r + a * s->r_step, n - j, gates, rows, tail, acc + a);
     for (; k < n; k++, r += s->r_step)
         add_products(s, h + k, r, n - j, gates, rows, tail, acc);
-#pragma GCC unroll 2
+#pragma GCC unroll 4
     for (int v = 0; v < VECTORS; v++)
 #pragma GCC unroll 4
         for (int i = 0; i < rows; i++)
@@ -198,7 +199,8 @@ static inline void rnn_columns(const struct rows *s, int64_t j, int i, const vf 
 
 typedef void (*columns_fn)(const struct rows *s, int64_t j, int i, const vf sum[GATES]);
 
-/* Sums up some gates panel by panel, and does with each vector of columns what `columns` does. */
+/* Sums up some gates, some columns at a time, and does with each vector of columns what `columns`
+ * does. */
 static inline __attribute__((always_inline)) void all_columns(const struct rows *s, const float *h,
                                                               int first, int gates, int rows,
                                                               columns_fn columns)
@@ -209,8 +211,8 @@ static inline __attribute__((always_inline)) void all_columns(const struct rows 
         const int64_t end = min_i64(begin + ASKED_COLUMNS, n);
         if (n > ASKED_COLUMNS && atc_spend(s->meter, (end - begin) * n * gates / REC_PANEL))
             return;
-        for (int64_t j = begin; j < end; j += REC_PANEL) {
-            if (j + REC_PANEL <= n || s->p->r_packed == 1)
+        for (int64_t j = begin; j < end; j += COLUMNS) {
+            if (j + COLUMNS <= n || s->p->r_packed == 1)
                 gate_sums(s, h, j, first, gates, rows, false, &sums);
             else
                 gate_sums(s, h, j, first, gates, rows, true, &sums);

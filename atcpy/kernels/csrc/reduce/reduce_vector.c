@@ -6,10 +6,10 @@
 #include <math.h>
 
 enum {
-    ROW_RUN = 16 * VF,           /* of a row, summed in float before it is added in double */
-    COLUMN_RUN = 32,             /* of a column */
-    SHORT_ROW = 2 * VF,          /* a row that takes longer by itself than its elements do */
-    PARTS = REDUCE_COLUMNS / VF, /* vectors of a full item */
+    ROW_RUN = 16 * VF,  /* of a row, summed in float before it is added in double */
+    COLUMN_RUN = 32,    /* of a column */
+    SHORT_ROW = 2 * VF, /* a row that takes longer by itself than its elements do */
+    PARTS = VF >= 8 ? REDUCE_COLUMNS / VF : 8, /* vectors of a full item, at once */
 };
 
 static inline vf term(enum reduce_kind kind, vf x)
@@ -240,7 +240,8 @@ static inline __attribute__((always_inline)) void reduce_one(struct atc_meter *m
     if (p->inner == 1 && p->reduced_stride[3] == 1)
         *dst = reduce_rows(meter, is_long, kind, src);
     else if (columns == REDUCE_COLUMNS)
-        reduce_columns(meter, is_long, kind, src, PARTS, VF, dst);
+        for (int64_t c = 0; c < REDUCE_COLUMNS; c += PARTS * VF)
+            reduce_columns(meter, is_long, kind, src + c, PARTS, VF, dst + c);
     else
         for (int64_t c = 0; c < columns; c += VF)
             reduce_columns(meter, is_long, kind, src + c, 1, min_i64(VF, columns - c), dst + c);

@@ -20,7 +20,6 @@ struct round {
 
 static const struct roofline_isa *isa_in_use(void)
 {
-#ifdef ATC_X86
     switch (atc_this_cpu()->isa) {
 #ifdef ATC_AVX512
     case ISA_AVX512BF16:
@@ -28,13 +27,19 @@ static const struct roofline_isa *isa_in_use(void)
     case ISA_AVX512F:
         return &roofline_avx512f;
 #endif
+#ifdef ATC_X86
     case ISA_AVX2:
         return &roofline_avx2;
-    default:
-        break;
-    }
+    case ISA_SSE2:
+        return &roofline_sse2;
 #endif
-    return &roofline_scalar;
+#ifdef ATC_ARM64
+    case ISA_NEON:
+        return &roofline_neon;
+#endif
+    default:
+        return &roofline_scalar;
+    }
 }
 
 static void run_parts(void *context, int64_t begin, int64_t end, int thread)

@@ -13,7 +13,8 @@ struct roofline_isa {
 
 enum { ROOFLINE_READ = 256 };
 
-extern const struct roofline_isa roofline_scalar, roofline_avx2, roofline_avx512f;
+extern const struct roofline_isa roofline_scalar, roofline_sse2, roofline_neon, roofline_avx2,
+    roofline_avx512f;
 
 /* Operations on float32 a second, of which a multiplication with an addition is two, and bytes read
  * a second where `bytes` are read again and again: each by as many threads, on the ISA in use. Both

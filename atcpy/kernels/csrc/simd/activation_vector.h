@@ -119,9 +119,9 @@ static inline bool vf_activates_in_registers(enum activation kind)
  * its sums and its stores would spill the accumulators, and the more positions one call has, the
  * more the CPU works on at the same time.
  */
-void activate_stored_avx2(enum activation kind, float *y, int64_t count, int64_t step,
-                          int64_t channels, float alpha, float beta);
-void activate_stored_avx512f(enum activation kind, float *y, int64_t count, int64_t step,
-                             int64_t channels, float alpha, float beta);
+typedef void activate_stored_fn(enum activation kind, float *y, int64_t count, int64_t step,
+                                int64_t channels, float alpha, float beta);
+activate_stored_fn activate_stored_sse2, activate_stored_neon, activate_stored_avx2,
+    activate_stored_avx512f;
 
 #endif

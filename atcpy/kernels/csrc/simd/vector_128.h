@@ -95,12 +95,10 @@ static inline vf vf_keep_n(vf x, int64_t n, float rest)
     return vf_select(lanes < (int32_t)n, x, vf_set1(rest));
 }
 
-/* The first n floats; the other lanes are `rest`. */
-static inline vf vf_load_n(const float *at, int64_t n, float rest)
+/* Ends of rows go lane by lane, in functions that are not inlined: loops are unrolled with many. */
+static __attribute__((noinline, unused)) vf vf_load_few(const float *at, int64_t n, float rest)
 {
     vf x = vf_set1(rest);
-    if (n >= VF)
-        return vf_load(at);
     if (n > 0)
         x[0] = at[0];
     if (n > 1)
@@ -110,12 +108,8 @@ static inline vf vf_load_n(const float *at, int64_t n, float rest)
     return x;
 }
 
-static inline void vf_store_n(float *at, vf x, int64_t n)
+static __attribute__((noinline, unused)) void vf_store_few(float *at, vf x, int64_t n)
 {
-    if (n >= VF) {
-        vf_store(at, x);
-        return;
-    }
     if (n > 0)
         at[0] = x[0];
     if (n > 1)
@@ -124,9 +118,18 @@ static inline void vf_store_n(float *at, vf x, int64_t n)
         at[2] = x[2];
 }
 
-static inline void vf_store_few(float *at, vf x, int64_t n)
+/* The first n floats; the other lanes are `rest`. */
+static inline vf vf_load_n(const float *at, int64_t n, float rest)
 {
-    vf_store_n(at, x, n);
+    return n >= VF ? vf_load(at) : vf_load_few(at, n, rest);
+}
+
+static inline void vf_store_n(float *at, vf x, int64_t n)
+{
+    if (n >= VF)
+        vf_store(at, x);
+    else
+        vf_store_few(at, x, n);
 }
 
 /* Every second float from `at`; reads 2·VF − 1 floats. */
@@ -145,6 +148,15 @@ static inline vf vf_load_bf16(const uint16_t *at)
 {
     const vu wide = {at[0], at[1], at[2], at[3]};
     return (vf)(wide << 16);
+}
+
+/* The first and the second of four pairs of bfloat16, widened. */
+static inline void vf_load_bf16_pairs(const uint16_t *at, vf *first, vf *second)
+{
+    vu pairs;
+    memcpy(&pairs, at, sizeof pairs);
+    *first = (vf)(pairs << 16);
+    *second = (vf)(pairs & 0xffff0000);
 }
 
 /* The largest of all lanes; NaN if one is. */

@@ -48,6 +48,13 @@ static inline vf vf_fma(vf a, vf b, vf c)
     return VF_OP(fmadd_ps)(a, b, c);
 }
 
+/* x, of which the compiler no longer knows that it lies in memory as well. */
+static inline vf vf_in_register(vf x)
+{
+    __asm__("" : "+v"(x));
+    return x;
+}
+
 static inline vf vf_sqrt(vf x)
 {
     return VF_OP(sqrt_ps)(x);

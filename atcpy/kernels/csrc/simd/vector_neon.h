@@ -15,6 +15,13 @@ static inline vf vf_fnma(vf a, vf b, vf c)
     return vfmsq_f32(c, a, b);
 }
 
+/* x, of which the compiler no longer knows that it lies in memory as well. */
+static inline vf vf_in_register(vf x)
+{
+    __asm__("" : "+w"(x));
+    return x;
+}
+
 static inline vf vf_sqrt(vf x)
 {
     return vsqrtq_f32(x);

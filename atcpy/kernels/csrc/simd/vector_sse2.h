@@ -17,6 +17,13 @@ static inline vf vf_fnma(vf a, vf b, vf c)
     return c - a * b;
 }
 
+/* x, of which the compiler no longer knows that it lies in memory as well. */
+static inline vf vf_in_register(vf x)
+{
+    __asm__("" : "+x"(x));
+    return x;
+}
+
 static inline vf vf_sqrt(vf x)
 {
     return _mm_sqrt_ps(x);
