@@ -115,7 +115,7 @@ bench: build ## time the models of this project beside ONNX Runtime and OpenVINO
 	$(PY) benchmarks/side_by_side.py $(BENCH_MODELS:%=models/generated/%.onnx) $(BENCH_ARGS) --json build/bench/figures.json
 	$(PY) benchmarks/ratio_plot.py build/bench/figures.json --svg build/bench/ratios.svg
 	$(PY) benchmarks/history.py build/bench/figures.json --history benchmarks/history.jsonl --svg docs/pictures/history.svg
-	$(PY) benchmarks/layers.py $(BENCH_MODELS:%=models/generated/%.onnx) --out build/bench/layers > build/bench/layers.md
+	$(PY) benchmarks/rooflines.py $(BENCH_MODELS:%=models/generated/%.onnx) --out build/bench/layers > build/bench/layers.md
 	-$(PY) benchmarks/load_times.py $(BENCH_MODELS:%=models/generated/%.onnx) > build/bench/load_times.md
 	-$(PY) benchmarks/float64_errors.py $(BENCH_MODELS:%=models/generated/%.onnx) > build/bench/float64_errors.md
 	$(PY) benchmarks/cost_model.py $(BENCH_MODELS:%=models/generated/%.onnx) > build/bench/cost-model.md

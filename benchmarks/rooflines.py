@@ -1,6 +1,6 @@
 """Times the layers of models against the roofline, and shows how evenly each divides among more threads.
 
-    python benchmarks/layers.py models/generated/resnet50.onnx … --out build/bench/layers
+    python benchmarks/rooflines.py models/generated/resnet50.onnx … --out build/bench/layers
 
 Writes what `atcpy bench --layers` measures of each model to NAME.json, its layers on the roofline to NAME.svg, and
 prints three tables as Markdown: models against the sum of their floors, the layers that lose most, and the share of
