@@ -367,6 +367,10 @@ def _products() -> None:
         _scalar(0.5), _scalar(128, np.uint8),
     ])  # fmt: skip
 
+    _add("MatMulNBits", lambda n: [
+        _normal(max(1, n // 256), 256), Const(_integers(256, 8, 16, low=0, high=256, dtype=np.uint8)), _weights(256, 8)
+    ], domain=MICROSOFT, K=256, N=256, bits=4, block_size=32)  # fmt: skip
+
     def quantized(inputs: int, outputs: int, group: int, kernel: int) -> Operands:
         def operands(n: int) -> list[Operand]:
             side = _root(max(32 * n / (outputs * inputs // group * kernel**2), 16), 2)

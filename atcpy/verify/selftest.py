@@ -126,6 +126,9 @@ CASES: tuple[str, ...] = (
     """(float[5,37] a, float[37,19] b) => (float[5,19] y)
        { p, s, z = DynamicQuantizeLinear(a)  q, t, u = DynamicQuantizeLinear(b)
          c = MatMulInteger(p, q, z, u)  y = Cast<to = 1>(c) }""",
+    """(float[5,32] x) => (float[5,1] y) <float[1,1] s>
+       { b = Constant<value = uint8[1,1,16] {0,17,34,51,68,85,102,119,136,153,170,187,204,221,238,255}>()
+         y = com.microsoft.MatMulNBits<K = 32, N = 1, bits = 4, block_size = 32>(x, b, s) }""",
     """(float[1,20,9,7] x) => (float[1,24,5,4] y) <float[24,20,3,3] w>
        { s = Constant<value_float = 0.03125>()  z = Constant<value = uint8 {128}>()
          a = QuantizeLinear(x, s, z)  b = DequantizeLinear(a, s, z)
@@ -217,7 +220,9 @@ def build(text: str, *, seed: int) -> onnx.ModelProto:
     stated, _, rest = text.partition(" ")
     of_op = next((number for op, number in _OPSET_OF.items() if f"{op}<" in text), _OPSET)
     opset, body = (int(stated), rest) if stated.isdigit() else (of_op, text)
-    model = parser.parse_model(f'<ir_version: 8, opset_import: ["" : {opset}, "ai.onnx.ml" : 3]> selftest {body}')
+    model = parser.parse_model(
+        f'<ir_version: 8, opset_import: ["" : {opset}, "ai.onnx.ml" : 3, "com.microsoft" : 1]> selftest {body}'
+    )
     result = {name for node in model.graph.node for name in node.output}
     rng = np.random.default_rng(seed)
     for value in model.graph.value_info:
