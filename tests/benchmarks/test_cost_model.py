@@ -10,7 +10,7 @@ import pytest
 
 from atcpy.runtime.profile import TaskCost
 
-from .test_layers import PEAKS
+from .test_rooflines import PEAKS
 
 
 def sample(work: int, seconds: float, op: str = "Op", read: int = 0) -> cost_model.Sample:
