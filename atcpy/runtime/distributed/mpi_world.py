@@ -35,6 +35,7 @@ _OPS = {"sum": MPI.SUM, "prod": MPI.PROD, "max": MPI.MAX, "min": MPI.MIN}
 _MAX_BYTES = 1 << 30  # per call: counts have 31 bits
 _POLL_SECONDS = 0.5
 _PAUSE_SECONDS = 0.002
+_FORWARD_SECONDS = 0.2  # in which mpiexec passes on what a rank printed
 _PAUSE_BESIDE_SECONDS = 20e-6
 _BYTES_BESIDE = 32 << 20  # per call beside kernels
 
@@ -57,6 +58,7 @@ def end_rank(error: ResourceLimit) -> None:
     """Print why this rank waits in vain, and end all ranks: those that wait for nothing do not see it by themselves."""
     sys.stderr.write(f"atcpy: rank {MPI.COMM_WORLD.rank} of {MPI.COMM_WORLD.size}: {error}\n")
     sys.stderr.flush()
+    time.sleep(_FORWARD_SECONDS)  # mpiexec drops what it has not read when it sees the abort
     MPI.COMM_WORLD.Abort(error.exit_code)
 
 
