@@ -11,7 +11,6 @@ from functools import cache
 from atcpy.errors import UsageError
 from atcpy.ir import DType, Node
 from atcpy.ir.tensor import Array
-from atcpy.kernels import _kernels
 from atcpy.kernels.record import HOST_FAMILY
 from atcpy.kernels.table import kernel_table
 from atcpy.runtime.host import RuntimeValue, as_arrays, evaluate
@@ -63,7 +62,7 @@ class TaskCost:
         """How many of so many threads, which this machine need not have, are busy on average while the task runs, if
         its items take equally long.
         """
-        return self.items / _kernels.longest_part(self.items, threads) if self.items > 1 else 1.0
+        return self.items / -(-self.items // threads) if self.items > 0 else 1.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,10 +47,11 @@
 
 enum {
     MAX_GROUPS = 64,
-    MAX_JOBS = 64,         /* of a group at the same time: bits of a word */
-    MAX_WORKERS = 255,     /* of a group: seats and joined workers are counted in 8 bits */
-    SPIN_NS = 60000,       /* longer than the gap between two tasks, shorter than anyone notices */
-    CHUNKS_PER_THREAD = 4, /* a late thread then costs a quarter of its share, not all of it */
+    MAX_JOBS = 64,       /* of a group at the same time: bits of a word */
+    MAX_WORKERS = 255,   /* of a group: seats and joined workers are counted in 8 bits */
+    SPIN_NS = 60000,     /* longer than the gap between two tasks, shorter than anyone notices */
+    PART_OF_SHARE = 2,   /* a chunk is half of what each thread would get of what is left */
+    LEAST_OF_SHARE = 32, /* and no less than such a part of what it gets of all */
 };
 
 /* A job's state: free seats, and from bit 8 on the joined workers. */
@@ -60,7 +61,7 @@ enum { SEAT = 1, SEATS = 0xff, JOINED = 0x100, ALL_JOINED = 0xff00 };
 struct job {
     _Alignas(128) atomic_int state;
     _Atomic int64_t next_item;
-    int64_t items, chunk;
+    int64_t items, least; /* and the fewest that a thread takes at a time */
     int threads;
     pool_fn fn;
     void *context;
@@ -115,15 +116,30 @@ static inline void stress(void)
 
 /* --- jobs ------------------------------------------------------------------------------------ */
 
+/* Takes items in chunks that become smaller: "guided self-scheduling" (Polychronopoulos and Kuck,
+ * IEEE Transactions on Computers C-36, 1987). The first ones are large, since neighbouring items
+ * may share what a kernel prepares; the last ones are small, so that threads end together, even
+ * those that came late. False: none is left.
+ */
+static bool take_chunk(struct job *job, int64_t *begin, int64_t *end)
+{
+    *begin = atomic_load_explicit(&job->next_item, memory_order_relaxed);
+    do {
+        const int64_t left = job->items - *begin;
+        if (left <= 0)
+            return false;
+        const int64_t part = left / (PART_OF_SHARE * job->threads);
+        const int64_t chunk = part > job->least ? part : job->least;
+        *end = *begin + (chunk < left ? chunk : left);
+        stress();
+    } while (!atomic_compare_exchange_weak(&job->next_item, begin, *end));
+    return true;
+}
+
 static void work(struct job *job, int thread)
 {
-    for (;;) {
-        const int64_t begin = atomic_fetch_add(&job->next_item, job->chunk);
-        if (begin >= job->items)
-            return;
-        const int64_t end = begin + job->chunk;
-        job->fn(job->context, begin, end < job->items ? end : job->items, thread);
-    }
+    for (int64_t begin, end; take_chunk(job, &begin, &end);)
+        job->fn(job->context, begin, end, thread);
 }
 
 /* Takes the free seats away: no item is left. For the caller and for those who have joined. */
@@ -376,21 +392,11 @@ static void give_job(struct atc_workers *group, const struct job *job)
     atomic_fetch_and(&group->used, ~(UINT64_C(1) << (job - group->jobs)));
 }
 
-/* How many items a thread takes at a time. */
-static int64_t chunk_of(int64_t items, int threads)
+/* The fewest items that a thread takes at a time. */
+static int64_t least_chunk(int64_t items, int threads)
 {
-    const int64_t chunk = items / ((int64_t)threads * CHUNKS_PER_THREAD);
-    return chunk < 1 ? 1 : chunk;
-}
-
-int64_t atc_longest_part(int64_t items, int threads)
-{
-    if (items <= 1 || threads <= 1)
-        return items;
-    const int64_t chunk = chunk_of(items, threads), chunks = (items - 1) / chunk + 1;
-    const int64_t rounds = (chunks - 1) / threads; /* in which all threads take a chunk */
-    const bool ends_alone = chunks - rounds * threads == 1;
-    return rounds * chunk + (ends_alone ? items - (chunks - 1) * chunk : chunk);
+    const int64_t least = items / ((int64_t)threads * LEAST_OF_SHARE);
+    return least > 1 ? least : 1;
 }
 
 void atc_parallel(struct atc_workers *group, int threads, int64_t items, pool_fn fn,
@@ -412,7 +418,7 @@ void atc_parallel(struct atc_workers *group, int threads, int64_t items, pool_fn
     job->context = context;
     job->threads = threads;
     job->items = items;
-    job->chunk = chunk_of(items, threads);
+    job->least = least_chunk(items, threads);
     atomic_store_explicit(&job->next_item, 0, memory_order_relaxed);
     atomic_store_explicit(&job->state, (threads - 1) * SEAT, memory_order_release);
     stress();

@@ -32,14 +32,9 @@ typedef void (*pool_fn)(void *context, int64_t begin, int64_t end, int thread);
 /* Deals `items` out to the calling thread and to as many workers as find a free core, at most
  * `threads` altogether, and returns when all items are done. Any number of threads may call it at
  * the same time. While the caller waits for others it calls `idle` again and again, unless that is
- * NULL.
+ * NULL. Where items take equally long, no thread gets more than its share, but for a 32nd.
  */
 void atc_parallel(struct atc_workers *workers, int threads, int64_t items, pool_fn fn,
                   void (*idle)(void *context), void *context);
-
-/* How many items the busiest of so many threads gets where each item takes as long as any other:
- * what the cost model knows of threads that this machine does not have.
- */
-int64_t atc_longest_part(int64_t items, int threads);
 
 #endif

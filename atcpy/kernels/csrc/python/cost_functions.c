@@ -1,13 +1,12 @@
 /* What the compiler and the profiler ask of the cost model and of this CPU:
  *
- *     task_cost(family, arguments) -> (items, work);  longest_part(items, threads) -> items
+ *     task_cost(family, arguments) -> (items, work)
  *     section_pays(streams, threads);  streams_race(operands)
  *     peak_flops(threads), peak_bandwidth(threads, bytes) -> a second
  */
 #include "python/binding.h"
 
 #include "core/cpu.h"
-#include "core/pool.h"
 #include "core/streams.h"
 #include "roofline/roofline.h"
 
@@ -111,20 +110,6 @@ static bool is_thread_count(int threads)
     return false;
 }
 
-static PyObject *longest_part(PyObject *module, PyObject *args)
-{
-    (void)module;
-    long long items;
-    int threads;
-    if (!PyArg_ParseTuple(args, "Li", &items, &threads) || !is_thread_count(threads))
-        return NULL;
-    if (items < 0 || items >= ATC_TOO_BIG) {
-        PyErr_SetString(PyExc_ValueError, "no such number of items");
-        return NULL;
-    }
-    return PyLong_FromLongLong(atc_longest_part(items, threads));
-}
-
 static PyObject *peak_flops(PyObject *module, PyObject *args)
 {
     (void)module;
@@ -155,8 +140,6 @@ static PyObject *peak_bandwidth(PyObject *module, PyObject *args)
 PyMethodDef atc_cost_functions[] = {
     {"task_cost", task_cost, METH_VARARGS,
      "The items and the work of a task of a family with these arguments."},
-    {"longest_part", longest_part, METH_VARARGS,
-     "How many of these items the busiest of so many threads gets."},
     {"section_pays", section_pays, METH_VARARGS,
      "Whether streams of (items, work) take less beside each other, on so many threads."},
     {"streams_race", streams_race, METH_O,
