@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
+from typing import Final
 
 from atcpy.errors import UsageError
 from atcpy.ir import DType, Node
@@ -18,6 +19,7 @@ from atcpy.runtime.plan import ExecutionPlan
 from atcpy.runtime.recording import EventBuffer, Recording
 
 MAX_EVENTS = 100_000  # some 40 MB as a trace
+SIMULATED_THREADS: Final = (2, 4, 8, 16, 32, 64)  # which this machine need not have
 # What kernels multiply in float32, whatever type their operands are stored in.
 _COMPUTED_IN_FLOAT32 = frozenset({DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16})
 _PRODUCTS_OF_BFLOAT16 = "avx512bf16"  # the instruction set of rows that multiply that type
@@ -42,7 +44,7 @@ class TaskCost:
     """What a launch of a task touches and computes. Bytes are those of all operands, each counted once. `flops`: twice
     the products that it sums, None for a task that sums none; they are of float32, or of another type. `work` is
     the estimate of its kernel's family, in element operations; `items` are the parts that threads share, 1 where it has
-    too little work to wake them.
+    too little work to wake them. `items_of` has those that other numbers of threads would share.
     """
 
     stream: int
@@ -52,6 +54,7 @@ class TaskCost:
     is_float32: bool
     work: int = 0
     items: int = 1
+    items_of: Mapping[int, int] = field(default_factory=dict, hash=False)
 
     @property
     def bytes(self) -> int:
@@ -62,7 +65,8 @@ class TaskCost:
         """How many of so many threads, which this machine need not have, are busy on average while the task runs, if
         its items take equally long.
         """
-        return self.items / -(-self.items // threads) if self.items > 0 else 1.0
+        items = self.items_of.get(threads, self.items)
+        return items / -(-items // threads) if items > 0 else 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,15 +205,19 @@ def tasks_of(plan: ExecutionPlan) -> list[TaskInfo]:
 
 def costs_of(plan: ExecutionPlan) -> list[TaskCost]:
     """What a launch of each task of a plan costs."""
+    items = zip(*(plan.plan.items(threads) for threads in SIMULATED_THREADS), strict=True)
     return [
-        _cost(footprint, is_float32=row in _float32_rows())
-        for row, footprint in zip(plan.plan.rows(), plan.plan.footprints(), strict=True)
+        _cost(footprint, is_float32=row in _float32_rows(), items_of=dict(zip(SIMULATED_THREADS, of, strict=True)))
+        for row, footprint, of in zip(plan.plan.rows(), plan.plan.footprints(), items, strict=True)
     ]
 
 
-def _cost(footprint: tuple[int, int, int, int | None, int, int], *, is_float32: bool) -> TaskCost:
+def _cost(
+    footprint: tuple[int, int, int, int | None, int, int], *, is_float32: bool, items_of: Mapping[int, int]
+) -> TaskCost:
     stream, read, written, products, work, items = footprint
-    return TaskCost(stream, read, written, None if products is None else 2 * products, is_float32, work, items)
+    flops = None if products is None else 2 * products
+    return TaskCost(stream, read, written, flops, is_float32, work, items, items_of)
 
 
 @cache

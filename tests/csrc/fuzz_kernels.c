@@ -63,7 +63,8 @@ static const char *keep_path = "fuzz_kernels.bin";
 static bool make_exact(struct fuzz_launch *launch, const struct fuzz_family *f)
 {
     struct atc_task_needs needs;
-    const char *reason = atc_check_task(&launch->task, f->family, launch->constants, &needs);
+    const char *reason =
+        atc_check_task(&launch->task, f->family, launch->constants, atc_this_cpu(), &needs);
     for (int i = 0; i < launch->task.n_src + launch->task.n_dst; i++)
         if (launch->task.slots[i].region == REGION_ARENA)
             launch->task.slots[i].bytes = (uint64_t)needs.extents[i];
@@ -182,6 +183,7 @@ struct trial {
     const struct fuzz_launch *launch;
     const struct fuzz_family *f;
     const struct atc_task_needs *needs;
+    const struct atc_cpu *cpu;
     struct habit habit;
     int aliased; /* the source that destination 0 may be, or -1 */
     int64_t splits[MAX_SPLITS + 1];
@@ -237,7 +239,7 @@ static bool run_launch(const struct trial *t, const struct kernel_row *row, stru
     const struct atc_task *task = &t->launch->task;
     struct atc_fault fault = {0};
     struct kernel_args args = {
-        .params = task->params, .cpu = atc_this_cpu(), .fault = &fault, .entropy = 7};
+        .params = task->params, .cpu = t->cpu, .fault = &fault, .entropy = 7};
     for (int i = 0; i < operands(t); i++) {
         const struct atc_slot *slot = task->slots + i;
         const int64_t bytes = t->needs->extents[i], item = atc_item_bytes(slot->dtype);
@@ -401,11 +403,13 @@ static void run_input(const struct fuzz_launch *launch, const struct fuzz_family
     struct atc_task_needs needs;
     const struct block constants = place(constants_region, FUZZ_CONSTANTS, 16, true);
     memcpy(constants.at, launch->constants, FUZZ_CONSTANTS);
+    struct atc_cpu cpu = *atc_this_cpu();
+    cpu.threads = 1 << fuzz_any(8); /* so many cut a task into other items */
     at_work = launch;
     family_at_work = f;
     row_at_work = "its checker";
     watch();
-    const char *reason = atc_check_task(&launch->task, f->family, constants.at, &needs);
+    const char *reason = atc_check_task(&launch->task, f->family, constants.at, &cpu, &needs);
     if (reason != NULL && reason[0] == 0)
         report("a refusal without a reason");
     if (reason != NULL)
@@ -416,6 +420,7 @@ static void run_input(const struct fuzz_launch *launch, const struct fuzz_family
     struct trial t = {.launch = launch,
                       .f = f,
                       .needs = &needs,
+                      .cpu = &cpu,
                       .habit = habit_of(f->family),
                       .aliased = aliased_source(&launch->task),
                       .n_splits = 1 + (int)fuzz_any(MAX_SPLITS)};

@@ -72,7 +72,7 @@ static bool small(const struct atc_plan *plan)
         if (task->fn == NULL)
             return false;
         const int64_t own =
-            atc_add(task->items, task->row->family->cost(task->params, atc_this_cpu()).work);
+            atc_add(task->items, task->row->family->cost(task->params, &plan->cpu).work);
         work = atc_add(work, atc_mul(times, atc_add(own, 1)));
         times = atc_mul(times, iterations(task));
     }

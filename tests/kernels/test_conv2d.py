@@ -73,6 +73,16 @@ def check(x: Array, w: Array, bias: Array | None, attrs: dict[str, object], isa:
 
 
 @pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize(("kernel", "stride"), [(1, 1), (3, 1), (3, 2)])
+def test_the_items_of_many_threads_have_the_same_results(isa: str, kernel: int, stride: int) -> None:
+    rng = np.random.default_rng(6)
+    x, w = rng.standard_normal((2, 40, 31, 29), np.float32), rng.standard_normal((70, 40, kernel, kernel), np.float32)
+    node = make_node("Conv", [x, w], {"strides": (stride, stride), "pads": (kernel // 2,) * 4}, constants=(1,))
+    alone, many = (run_op(node, [x, w], blocked=True, isa=isa, threads=threads)[0] for threads in (1, 64))
+    np.testing.assert_array_equal(many.view(np.uint32), alone.view(np.uint32))
+
+
+@pytest.mark.parametrize("isa", ISAS)
 @settings(max_examples=trials(150), deadline=None)
 @given(case=convolutions(), blocked=st.booleans())
 def test_agrees_with_onnxruntime(

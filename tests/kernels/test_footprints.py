@@ -157,6 +157,32 @@ def test_threads_share_what_has_work_enough() -> None:
     assert 1 < many.busy_threads(2) <= 2
 
 
+@pytest.mark.parametrize("threads", [1, 64])
+@pytest.mark.parametrize(
+    "model",
+    [
+        "m (float[1,64,28,28] x) => (float[1,64,28,28] y) <float[64,64,1,1] w> { y = Conv(x, w) }",
+        "m (float[1,64,56,56] x) => (float[1,64,56,56] y) <float[64,64,3,3] w> { y = Conv<pads = [1, 1, 1, 1]>(x, w) }",
+        "m (float[128,768] x) => (float[128,768] y) <float[768,768] w> { y = MatMul(x, w) }",
+    ],
+    ids=["conv2d", "winograd2d", "matmul"],
+)
+def test_many_threads_get_more_items(model: str, threads: int) -> None:
+    [plan] = InferenceSession(package(model), threads=threads).plans
+    costs = costs_of(plan)
+    number = max(range(len(costs)), key=lambda i: costs[i].work)
+    assert costs[number].items == plan.plan.items(threads)[number]
+    assert costs[number].items_of[64] >= 2 * plan.plan.items(1)[number]
+    assert costs[number].busy_threads(16) > 12
+
+
+@pytest.mark.parametrize("threads", [0, -1, 2**31])
+def test_no_such_threads(threads: int) -> None:
+    [plan] = InferenceSession(package("m (float[64] x) => (float[64] y) { y = Neg(x) }"), threads=1).plans
+    with pytest.raises(ValueError, match="no such number of threads"):
+        plan.plan.items(threads)
+
+
 def deal(items: int, threads: int) -> int:
     """The items of the thread that gets most by the pool's rule, if they take equally long."""
     least, left, loads = max(1, items // (32 * threads)), items, [0] * threads

@@ -120,7 +120,7 @@ def test_the_error_is_below_1e_4_of_the_scale(c: int, isa: str) -> None:
 def test_results_do_not_depend_on_the_number_of_threads(isa: str) -> None:
     case = make_case(np.random.default_rng(5), (2, 70, 27, 22), 33, activation="Swish", residual=True)
     alone = case.run(isa)
-    for threads in (2, 3, 5):
+    for threads in (2, 5, 64):
         np.testing.assert_array_equal(case.run(isa, threads).view(np.uint32), alone.view(np.uint32))
 
 

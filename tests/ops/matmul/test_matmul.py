@@ -173,8 +173,9 @@ def test_threads_do_not_change_a_bit(isa: str, m: int) -> None:
     arrays = [random(rng, (m, 700)), random(rng, (700, 130))]
     for constants in ([], [1]):
         node = make_node("MatMul", arrays, constants=constants)
-        one, four = (run_op(node, arrays, isa=isa, threads=threads)[0] for threads in (1, 4))
+        one, four, many = (run_op(node, arrays, isa=isa, threads=threads)[0] for threads in (1, 4, 64))
         np.testing.assert_array_equal(one, four)
+        np.testing.assert_array_equal(one, many)
 
 
 # --- inference and records ---------------------------------------------------------------------

@@ -110,7 +110,8 @@ static int64_t min_chunks(const struct conv2d_params *p, const struct blocking *
 {
     const int64_t weights = b->oc_pairs * CONV_PAIR * CONV_C0 * p->cg * p->kh * p->kw * 4;
     const int64_t flat_items = weights > cpu->l2_bytes / 2 ? FEW_ITEMS : FLAT_ITEMS;
-    return ceil_div(b->flat ? flat_items : MIN_ITEMS, p->n * p->group * b->oc_pairs);
+    const int64_t items = atc_min_items(cpu, b->flat ? flat_items : MIN_ITEMS);
+    return ceil_div(items, p->n * p->group * b->oc_pairs);
 }
 
 /* The length of the rows of a plane of `len` results that is cut into so many chunks. */

@@ -47,7 +47,8 @@ static struct blocking block(const struct winograd2d_params *p, const struct atc
     };
     b.tiles = p->n * b.tile_rows * b.tile_columns;
     const int64_t tile_bytes = WINO_POSITIONS * b.c1 * CONV_C0 * (int64_t)sizeof(float);
-    const int64_t for_items = ceil_div(b.tiles, ceil_div(MIN_ITEMS, b.oc_pairs));
+    const int64_t for_items =
+        ceil_div(b.tiles, ceil_div(atc_min_items(cpu, MIN_ITEMS), b.oc_pairs));
     b.chunk = min_i64(cpu->l2_bytes / tile_bytes, for_items);
     if (b.chunk < MIN_CHUNK)
         b.chunk = MIN_CHUNK;

@@ -65,6 +65,7 @@ static void detect(void)
         this_cpu.isa = (enum atc_isa)limit;
     this_cpu.l1_bytes = cache_bytes(_SC_LEVEL1_DCACHE_SIZE, 32 << 10);
     this_cpu.l2_bytes = cache_bytes(_SC_LEVEL2_CACHE_SIZE, 1 << 20);
+    this_cpu.threads = 1;
 }
 
 const struct atc_cpu *atc_this_cpu(void)

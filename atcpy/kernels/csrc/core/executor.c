@@ -108,7 +108,8 @@ static bool is_sound(const struct atc_run *run, const struct atc_bound_task *tas
 {
     const struct atc_task *record = run->plan->records + (task - run->plan->tasks);
     struct atc_task_needs needs;
-    if (atc_check_task(record, task->row->family, run->plan->weights, &needs) != NULL ||
+    if (atc_check_task(record, task->row->family, run->plan->weights, &run->plan->cpu, &needs) !=
+            NULL ||
         needs.cost.items != task->items || needs.cost.scratch > run->plan->scratch_bytes)
         return false;
     for (int i = 0; i < task->n_src + task->n_dst; i++) {
@@ -129,7 +130,7 @@ static struct launch launch_of(struct atc_run *run, const struct atc_bound_task 
         .scratch = run->scratch,
         .scratch_bytes = run->plan->scratch_bytes,
         .args = {
-            .params = task->params, .cpu = atc_this_cpu(), .fault = fault, .stop = &run->stop}};
+            .params = task->params, .cpu = &run->plan->cpu, .fault = fault, .stop = &run->stop}};
     for (int i = 0; i < task->n_src; i++)
         launch.args.src[i] = operand(run, task, i);
     for (int i = 0; i < task->n_dst; i++)
@@ -143,7 +144,7 @@ static struct launch launch_of(struct atc_run *run, const struct atc_bound_task 
 static void run_task(struct atc_run *run, const struct atc_bound_task *task)
 {
     struct launch launch = launch_of(run, task, &run->fault);
-    atc_parallel(run->plan->workers, task->parallel ? run->plan->threads : 1, task->items,
+    atc_parallel(run->plan->workers, task->parallel ? run->plan->cpu.threads : 1, task->items,
                  run_items, ask_stop, &launch);
 }
 
@@ -211,7 +212,7 @@ static enum atc_run_status run_section(struct atc_run *run, int64_t number)
     const struct atc_bound_task *task = run->plan->tasks + number;
     struct section section = {
         .run = run, .first = number + 1, .ends = run->plan->stream_ends + number + 1};
-    atc_parallel(run->plan->workers, run->plan->threads, task->items, run_some_streams,
+    atc_parallel(run->plan->workers, run->plan->cpu.threads, task->items, run_some_streams,
                  ask_stop_of_section, &section);
     if (run->trace != NULL)
         run->stamped_ns = atc_now_ns(); /* its tasks noted their own time */

@@ -30,12 +30,23 @@ enum atc_isa {
     ISA_COUNT,
 };
 
-/* The CPU that this process runs on. */
+/* The CPU that this process runs on, and how much of it a plan takes. */
 struct atc_cpu {
     enum atc_isa isa; /* the best that it has, or what ATCPY_ISA lowers it to */
     int64_t l1_bytes;
     int64_t l2_bytes;
+    int threads; /* that share the items of a task, at most */
 };
+
+/* How many items a task should have so that threads end at about the same time: `least` of them,
+ * or some for each thread.
+ */
+static inline int64_t atc_min_items(const struct atc_cpu *cpu, int64_t least)
+{
+    enum { ITEMS_PER_THREAD = 4 };
+    const int64_t items = (int64_t)cpu->threads * ITEMS_PER_THREAD;
+    return items > least ? items : least;
+}
 
 /* A value met at run time that breaks the op's rule; the first one stays. */
 struct atc_fault {

@@ -203,7 +203,8 @@ static bool is_empty(const struct atc_task_needs *needs)
 }
 
 const char *atc_check_task(const struct atc_task *task, const struct kernel_family *family,
-                           const uint8_t *weights, struct atc_task_needs *needs)
+                           const uint8_t *weights, const struct atc_cpu *cpu,
+                           struct atc_task_needs *needs)
 {
     *needs = (struct atc_task_needs){0};
     const size_t used = params_used(family);
@@ -224,7 +225,7 @@ const char *atc_check_task(const struct atc_task *task, const struct kernel_fami
         return reason;
     if (!overlaps_ok(task, family->inplace, needs->extents))
         return "operands overlap";
-    needs->cost = family->cost(task->params, atc_this_cpu());
+    needs->cost = family->cost(task->params, cpu);
     if (is_empty(needs)) /* no matter how often it would do nothing */
         needs->cost = (struct kernel_cost){0};
     return cost_problem(needs);
@@ -284,7 +285,7 @@ static bool bind(struct atc_plan *plan, int64_t number, const struct kernel_row 
         return atc_refuse(refusal, number, "no kernel family of that name");
     const struct kernel_family *family = rows->family;
     struct atc_task_needs needs;
-    const char *reason = atc_check_task(task, family, plan->weights, &needs);
+    const char *reason = atc_check_task(task, family, plan->weights, &plan->cpu, &needs);
     if (reason != NULL)
         return atc_refuse(refusal, number, "%s: %s", family->name, reason);
     plan->constants_read = atc_add(plan->constants_read, needs.read);
@@ -332,7 +333,7 @@ static bool find_streams(struct atc_plan *plan, int64_t number, struct atc_refus
     struct atc_bound_task *section = plan->tasks + number;
     const int64_t first = number + 1, last = first + controlled_tasks(section);
     struct atc_section_cost cost;
-    atc_section_begin(&cost, plan->threads);
+    atc_section_begin(&cost, plan->cpu.threads);
     section->items = 0;
     for (int64_t i = first; i < last; i++) {
         const struct atc_bound_task *task = plan->tasks + i;
@@ -349,7 +350,7 @@ static bool find_streams(struct atc_plan *plan, int64_t number, struct atc_refus
         plan->stream_ends[first + section->items++] = i + 1;
         atc_section_end_stream(&cost);
     }
-    section->parallel = plan->threads > 1 && atc_section_pays(&cost);
+    section->parallel = plan->cpu.threads > 1 && atc_section_pays(&cost);
     return true;
 }
 
@@ -449,7 +450,8 @@ struct atc_plan *atc_plan_load(const uint8_t *records, size_t bytes, const uint8
     plan->arena_bytes = (limits->arena_bytes + 63) / 64 * 64;
     plan->n_inputs = limits->n_inputs;
     plan->n_outputs = limits->n_outputs;
-    plan->threads = threads;
+    plan->cpu = *atc_this_cpu();
+    plan->cpu.threads = threads;
     plan->workers = atc_all_workers();
     uint32_t events = 0;
     for (int64_t i = 0; i < plan->n_tasks; i++) {
@@ -515,6 +517,6 @@ void atc_plan_free(struct atc_plan *plan)
 
 struct atc_arena *atc_plan_take_arena(const struct atc_plan *plan)
 {
-    const int64_t scratch = atc_mul(plan->scratch_bytes, plan->threads);
+    const int64_t scratch = atc_mul(plan->scratch_bytes, plan->cpu.threads);
     return atc_arena_take(plan->arenas, atc_add(plan->arena_bytes, scratch));
 }

@@ -45,7 +45,7 @@ struct atc_plan {
     int64_t n_inputs, n_outputs;
     bool *
         is_cleared; /* the outputs that a run may leave unwritten, set by atc_plan_writes_outputs */
-    int threads;    /* at most, the calling one included */
+    struct atc_cpu cpu;          /* with the threads of a run, the calling one included */
     struct atc_workers *workers; /* that help */
     struct atc_arena_pool own_arenas;
     struct atc_arena_pool *arenas; /* those, or the ones that it shares with other plans */
@@ -79,7 +79,8 @@ struct atc_task_needs {
  * if they are. That the operands lie inside their regions is not looked at.
  */
 const char *atc_check_task(const struct atc_task *task, const struct kernel_family *family,
-                           const uint8_t *weights, struct atc_task_needs *needs);
+                           const uint8_t *weights, const struct atc_cpu *cpu,
+                           struct atc_task_needs *needs);
 
 /* The first of a family's rows that fits a checked task and an ISA, or is named `only` besides;
  * NULL if there is none.

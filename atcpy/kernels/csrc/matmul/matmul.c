@@ -177,15 +177,22 @@ static struct blocking block(const struct matmul_params *p, const struct atc_cpu
     b.kc = whole_pairs(p, ceil_div(p->k, b.k_blocks));
     b.k_blocks = b.kc > 0 ? ceil_div(p->k, b.kc) : 1;
     const int64_t rows_in_l2 = cpu->l2_bytes * 3 / 4 / (MATMUL_KC * 4);
-    b.chunks = ceil_div(p->m, rows_in_l2 < MIN_CHUNK_ROWS ? MIN_CHUNK_ROWS : rows_in_l2);
+    b.panels = ceil_div(p->n, MATMUL_PANEL);
+    const int64_t pairs = ceil_div(b.panels, PAIR);
+    /* Rows are cut for many threads only: each chunk reads b. */
+    const int64_t min_chunks = ceil_div(atc_min_items(cpu, 1), b.batches * pairs);
+    const int64_t rows_for_items = ceil_div(p->m, min_chunks);
+    int64_t chunk_rows = min_i64(rows_in_l2, rows_for_items);
+    if (chunk_rows < MIN_CHUNK_ROWS)
+        chunk_rows = MIN_CHUNK_ROWS;
+    b.chunks = ceil_div(p->m, chunk_rows);
     b.chunk_rows = ceil_div(p->m, b.chunks);
     b.k_run = min_i64(b.k_blocks, rows_in_l2 / b.chunk_rows);
     if (b.k_run < 1 || (p->weights != WEIGHTS_F32 && !in_pairs(p)))
         b.k_run = 1; /* what is widened is used at once */
 
-    b.panels = ceil_div(p->n, MATMUL_PANEL);
-    const int64_t pairs = ceil_div(b.panels, PAIR);
-    int64_t group = ceil_div(pairs, ceil_div(MIN_ITEMS, b.batches * b.chunks));
+    const int64_t min_groups = ceil_div(atc_min_items(cpu, MIN_ITEMS), b.batches * b.chunks);
+    int64_t group = pairs > min_groups ? pairs / min_groups : 1;
     if (!reads_directly(p) && group < MIN_PAIRS)
         group = min_i64(MIN_PAIRS, pairs);
     b.group = min_i64(group * PAIR, b.panels);

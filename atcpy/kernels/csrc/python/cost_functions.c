@@ -18,7 +18,8 @@
 static PyObject *task_cost(PyObject *module, PyObject *args)
 {
     (void)module;
-    static const struct atc_cpu cpu = {.isa = ISA_SCALAR, .l1_bytes = 1 << 15, .l2_bytes = 1 << 20};
+    static const struct atc_cpu cpu = {
+        .isa = ISA_SCALAR, .l1_bytes = 1 << 15, .l2_bytes = 1 << 20, .threads = 1};
     const char *name;
     Py_buffer params;
     if (!PyArg_ParseTuple(args, "sy*", &name, &params))

@@ -208,7 +208,7 @@ static PyObject *plan_run_bytes(PyObject *object, PyObject *unused)
     if (plan == NULL)
         return NULL;
     return PyLong_FromLongLong(
-        atc_add(plan->arena_bytes, atc_mul(plan->scratch_bytes, plan->threads)));
+        atc_add(plan->arena_bytes, atc_mul(plan->scratch_bytes, plan->cpu.threads)));
 }
 
 static PyObject *plan_rows(PyObject *object, PyObject *unused)
@@ -266,7 +266,7 @@ static PyObject *footprint(const struct atc_plan *plan, int64_t number)
     const struct kernel_family *family = task->row != NULL ? task->row->family : NULL;
     struct atc_task_needs needs;
     const int64_t *extents = NULL;
-    if (family != NULL && atc_check_task(record, family, plan->weights, &needs) == NULL)
+    if (family != NULL && atc_check_task(record, family, plan->weights, &plan->cpu, &needs) == NULL)
         extents = needs.extents;
     const int operands = record->n_src + record->n_dst;
     PyObject *products = family == NULL || family->products == NULL
@@ -295,6 +295,30 @@ static PyObject *plan_footprints(PyObject *object, PyObject *unused)
     return footprints;
 }
 
+/* The parts that so many threads share of each task, whose plan may be for other threads. */
+static PyObject *plan_items(PyObject *object, PyObject *argument)
+{
+    const struct atc_plan *plan = atc_loaded_plan(object);
+    const long threads = PyLong_AsLong(argument);
+    if (plan == NULL || (threads == -1 && PyErr_Occurred()))
+        return NULL;
+    if (threads < 1 || threads > INT_MAX) {
+        PyErr_SetString(PyExc_ValueError, "no such number of threads");
+        return NULL;
+    }
+    struct atc_cpu cpu = plan->cpu;
+    cpu.threads = (int)threads;
+    PyObject *items = PyList_New(plan->n_tasks);
+    for (int64_t i = 0; items != NULL && i < plan->n_tasks; i++) {
+        const struct atc_bound_task *task = plan->tasks + i;
+        struct atc_task_needs needs = {.cost.items = 1};
+        if (task->parallel && task->row != NULL)
+            (void)atc_check_task(plan->records + i, task->row->family, plan->weights, &cpu, &needs);
+        PyList_SetItem(items, i, PyLong_FromLongLong(needs.cost.items));
+    }
+    return items;
+}
+
 static PyObject *plan_records(PyObject *object, PyObject *unused)
 {
     (void)unused;
@@ -307,6 +331,7 @@ static PyObject *plan_records(PyObject *object, PyObject *unused)
 
 static PyMethodDef plan_methods[] = {
     {"rows", plan_rows, METH_NOARGS, "The row bound to each task; None for the host's."},
+    {"items", plan_items, METH_O, "The parts of each task that so many threads share."},
     {"footprints", plan_footprints, METH_NOARGS,
      "Of each task: stream, bytes read, bytes written, products that are summed or None, work, and "
      "the parts that threads share."},
