@@ -212,7 +212,7 @@ def sample(path: Path, name: str, peaks: Roofline) -> Iterator[Sample]:
         if task.kernel not in families or not runs or not cost.work:
             continue
         seconds = min(launch.seconds for launch in launches) / runs
-        floor = max((cost.flops or 0) / peaks.flops_per_second, cost.bytes / peaks.bandwidth(cost.bytes))
+        floor = peaks.floor_seconds(cost) or cost.bytes / peaks.bandwidth(cost.bytes)
         node = name if name != path.stem else f"{name}: {task.sources[-1] if task.sources else task.node}"
         op = name.split()[0] if name != path.stem else task.op_type
         yield Sample(families[task.kernel], op, node, cost, floor, seconds)

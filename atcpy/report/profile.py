@@ -12,6 +12,7 @@ from atcpy.runtime.profile import TaskTime
 from atcpy.runtime.roofline import Roofline
 
 _OPS_SHOWN = 20
+_UNITS = {"int8": "OP"}  # others are operations on floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +98,11 @@ def roofline_line(roofline: Roofline) -> str:
     """The peaks of this machine, as they were measured."""
     rates = [f"{rate(each.bytes_per_second * 1e-9)} GB/s for {size(each.bytes)}" for each in roofline.bandwidths]
     threads = count_of(roofline.threads, "thread")
-    return f"peaks of {threads}: {rate(roofline.flops_per_second * 1e-9)} GFLOP/s in float32, {', '.join(rates)}"
+    peaks = {"float32": roofline.flops_per_second, **roofline.other_types}
+    operations = ", ".join(
+        f"{rate(peak * 1e-9)} G{_UNITS.get(name, 'FLOP')}/s in {name}" for name, peak in peaks.items()
+    )
+    return f"peaks of {threads}: {operations}, {', '.join(rates)}"
 
 
 def counter_lines(values: Mapping[str, int], missing: str) -> Iterator[str]:

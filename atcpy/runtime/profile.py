@@ -42,7 +42,7 @@ class TaskInfo:
 @dataclass(frozen=True, slots=True)
 class TaskCost:
     """What a launch of a task touches and computes. Bytes are those of all operands, each counted once. `flops`: twice
-    the products that it sums, None for a task that sums none; they are of float32, or of another type. `work` is
+    the products that it sums, None for a task that sums none, and `multiplied` the type of their factors. `work` is
     the estimate of its kernel's family, in element operations; `items` are the parts that threads share, 1 where it has
     too little work to wake them. `items_of` has those that other numbers of threads would share.
     """
@@ -51,7 +51,7 @@ class TaskCost:
     read_bytes: int
     written_bytes: int
     flops: int | None
-    is_float32: bool
+    multiplied: str = "float32"
     work: int = 0
     items: int = 1
     items_of: Mapping[int, int] = field(default_factory=dict, hash=False)
@@ -102,7 +102,7 @@ class _Profiled:
     def describe(self) -> list[tuple[TaskInfo, TaskCost]]:
         """The tasks with their costs. A node of its own has no bytes: its operands may be of any type and size."""
         if isinstance(self.subject, Node):
-            return [(_task_of(self.subject, HOST_FAMILY), TaskCost(0, 0, 0, None, is_float32=False))]
+            return [(_task_of(self.subject, HOST_FAMILY), TaskCost(0, 0, 0, None))]
         return list(zip(tasks_of(self.subject), costs_of(self.subject), strict=True))
 
 
@@ -207,24 +207,31 @@ def costs_of(plan: ExecutionPlan) -> list[TaskCost]:
     """What a launch of each task of a plan costs."""
     items = zip(*(plan.plan.items(threads) for threads in SIMULATED_THREADS), strict=True)
     return [
-        _cost(footprint, is_float32=row in _float32_rows(), items_of=dict(zip(SIMULATED_THREADS, of, strict=True)))
+        _cost(footprint, _multiplied_by().get(row or "", ""), dict(zip(SIMULATED_THREADS, of, strict=True)))
         for row, footprint, of in zip(plan.plan.rows(), plan.plan.footprints(), items, strict=True)
     ]
 
 
 def _cost(
-    footprint: tuple[int, int, int, int | None, int, int], *, is_float32: bool, items_of: Mapping[int, int]
+    footprint: tuple[int, int, int, int | None, int, int], multiplied: str, items_of: Mapping[int, int]
 ) -> TaskCost:
     stream, read, written, products, work, items = footprint
     flops = None if products is None else 2 * products
-    return TaskCost(stream, read, written, flops, is_float32, work, items, items_of)
+    return TaskCost(stream, read, written, flops, multiplied, work, items, items_of)
 
 
 @cache
-def _float32_rows() -> frozenset[str | None]:
-    return frozenset(
-        row.name for row in kernel_table() if row.dtype in _COMPUTED_IN_FLOAT32 and row.isa != _PRODUCTS_OF_BFLOAT16
-    )
+def _multiplied_by() -> dict[str, str]:
+    """The type that each kernel row multiplies; those for any type that sum products multiply bytes."""
+    types = {}
+    for row in kernel_table():
+        dtype = DType.FLOAT32 if row.dtype in _COMPUTED_IN_FLOAT32 else row.dtype
+        if row.isa == _PRODUCTS_OF_BFLOAT16:
+            dtype = DType.BFLOAT16
+        elif dtype is DType.UNDEFINED:
+            dtype = DType.INT8
+        types[row.name] = dtype.numpy.name
+    return types
 
 
 def _task_of(node: Node, kernel: str) -> TaskInfo:

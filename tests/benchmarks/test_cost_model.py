@@ -14,7 +14,7 @@ from .test_rooflines import PEAKS
 
 
 def sample(work: int, seconds: float, op: str = "Op", read: int = 0) -> cost_model.Sample:
-    cost = TaskCost(0, read, 0, None, is_float32=True, work=work)
+    cost = TaskCost(0, read, 0, None, work=work)
     return cost_model.Sample("family", op, f"{op} {work}", cost, seconds, seconds)
 
 

@@ -118,12 +118,13 @@ def test_plans_for_open_dims_have_the_sizes_of_their_run() -> None:
 
 
 def test_the_type_of_the_products_is_known() -> None:
-    def is_float32(text: str) -> set[bool]:
+    def multiplied(text: str) -> set[str]:
         [plan] = InferenceSession(package(text), threads=1).plans
-        return {cost.is_float32 for cost in costs_of(plan) if cost.flops is not None}
+        return {cost.multiplied for cost in costs_of(plan) if cost.flops is not None}
 
-    assert is_float32(PRODUCTS["MatMul"][0]) == is_float32(PRODUCTS["Conv"][0]) == {True}
-    assert is_float32(PRODUCTS["MatMul of doubles"][0]) == is_float32(PRODUCTS["MatMulInteger"][0]) == {False}
+    assert multiplied(PRODUCTS["MatMul"][0]) == multiplied(PRODUCTS["Conv"][0]) == {"float32"}
+    assert multiplied(PRODUCTS["MatMul of doubles"][0]) == {"float64"}
+    assert multiplied(PRODUCTS["MatMulInteger"][0]) == {"int8"}
 
 
 def test_products_of_bfloat16_are_none_of_float32() -> None:
@@ -134,8 +135,8 @@ def test_products_of_bfloat16_are_none_of_float32() -> None:
     compiled, _ = compile_model(model, convert_options({"precision_mode_v2": "mixed_bfloat16"}))
     [plan] = InferenceSession(writer.to_bytes(compiled), threads=1).plans
     pairs = zip(tasks_of(plan), costs_of(plan), strict=True)
-    products = [(task.kernel.endswith("avx512bf16"), cost.is_float32) for task, cost in pairs if cost.flops]
-    assert products and all(of_bfloat16 is not is_float32 for of_bfloat16, is_float32 in products)
+    products = [(task.kernel.endswith("avx512bf16"), cost.multiplied) for task, cost in pairs if cost.flops]
+    assert products and all(multiplied == ("bfloat16" if pairs else "float32") for pairs, multiplied in products)
 
 
 def test_the_stream_is_that_of_the_task() -> None:
@@ -195,5 +196,5 @@ def deal(items: int, threads: int) -> int:
 
 @given(st.integers(0, 1000), st.integers(1, 70))
 def test_threads_that_share_items_end_together(items: int, threads: int) -> None:
-    share = TaskCost(0, 0, 0, None, is_float32=True, items=items).busy_threads(threads)
+    share = TaskCost(0, 0, 0, None, items=items).busy_threads(threads)
     assert (share <= threads and items <= share * deal(items, threads) <= 1.03 * items) or items == 0

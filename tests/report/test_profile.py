@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from atcpy.report.profile import OpTime, counter_lines, op_lines, roofline_line, times_by_op
@@ -16,11 +18,11 @@ def time_of(op: str, runs: int, seconds: float, cost: TaskCost) -> TaskTime:
 
 
 def moves(count: int) -> TaskCost:
-    return TaskCost(0, count, count, None, is_float32=True)
+    return TaskCost(0, count, count, None)
 
 
-def sums(flops: int, *, is_float32: bool = True) -> TaskCost:
-    return TaskCost(0, 1000, 0, flops, is_float32)
+def sums(flops: int, multiplied: str = "float32") -> TaskCost:
+    return TaskCost(0, 1000, 0, flops, multiplied)
 
 
 def test_tasks_of_a_type_are_added_up() -> None:
@@ -49,7 +51,9 @@ def test_rates_of_products_are_those_of_the_tasks_that_have_some() -> None:
 
 @pytest.mark.parametrize("roofline", [None, MACHINE])
 def test_a_roofline_that_is_not_known_for_one_task_is_not_known(roofline: Roofline | None) -> None:
-    [op] = times_by_op([time_of("Op", 1, 1e-3, moves(10)), time_of("Op", 1, 1e-3, sums(5, is_float32=False))], roofline)
+    [op] = times_by_op(
+        [time_of("Op", 1, 1e-3, moves(10)), time_of("Op", 1, 1e-3, sums(5, multiplied="float64"))], roofline
+    )
     assert op.roofline is None
     [op] = times_by_op([time_of("Op", 1, 1e-3, moves(10))], roofline)
     assert (op.roofline is None) == (roofline is None)
@@ -83,6 +87,10 @@ def test_a_table_of_many_types_ends() -> None:
 
 def test_the_lines_below_it() -> None:
     assert roofline_line(MACHINE) == "peaks of 2 threads: 1000 GFLOP/s in float32, 100 GB/s for 1.0 MB"
+    machine = replace(MACHINE, other_types={"bfloat16": 2e12, "int8": 4e12})
+    assert roofline_line(machine) == (
+        "peaks of 2 threads: 1000 GFLOP/s in float32, 2000 GFLOP/s in bfloat16, 4000 GOP/s in int8, 100 GB/s for 1.0 MB"
+    )
     values = {"cycles": 2000, "instructions": 5000, "cache_misses": 1_000_000}
     assert list(counter_lines(values, "")) == [
         "counted: 2,000 cycles, 5,000 instructions, 1,000,000 cache misses, 2.50 instructions a cycle"

@@ -8,11 +8,11 @@ from atcpy.kernels import _kernels
 from atcpy.runtime.profile import TaskCost
 from atcpy.runtime.roofline import Bandwidth, Roofline, measure_roofline
 
-MACHINE = Roofline(2, 100.0, (Bandwidth(10, 8.0), Bandwidth(1000, 2.0)))
+MACHINE = Roofline(2, 100.0, (Bandwidth(10, 8.0), Bandwidth(1000, 2.0)), {"int8": 400.0})
 
 
-def cost(read: int, written: int, flops: int | None, *, is_float32: bool = True) -> TaskCost:
-    return TaskCost(0, read, written, flops, is_float32)
+def cost(read: int, written: int, flops: int | None, multiplied: str = "float32") -> TaskCost:
+    return TaskCost(0, read, written, flops, multiplied)
 
 
 @pytest.mark.parametrize(
@@ -25,8 +25,9 @@ def cost(read: int, written: int, flops: int | None, *, is_float32: bool = True)
         (cost(10, 1, None), 11 / 2),
         (cost(5000, 0, None), 2500.0),
         (cost(0, 0, None), 0.0),
-        (cost(4, 4, None, is_float32=False), 1.0),
-        (cost(4, 4, 200, is_float32=False), None),
+        (cost(4, 4, None, multiplied="float64"), 1.0),
+        (cost(4, 4, 200, multiplied="float64"), None),
+        (cost(4, 4, 1000, multiplied="int8"), 2.5),
     ],
 )
 def test_the_floor_is_what_takes_longer_of_products_and_bytes(task: TaskCost, seconds: float | None) -> None:
@@ -39,12 +40,20 @@ def test_the_peaks_of_this_machine_are_plausible() -> None:
     sizes = [each.bytes for each in roofline.bandwidths]
     assert sizes == sorted(sizes) and sizes[0] > 0
     assert all(1e7 < each.bytes_per_second < 1e13 for each in roofline.bandwidths)
+    isa = _kernels.cpu()[0]
+    assert set(roofline.other_types) == {"avx512vnni": {"int8"}, "avx512bf16": {"bfloat16", "int8"}}.get(isa, set())
+    assert all(peak > 1.5 * roofline.flops_per_second for peak in roofline.other_types.values())
+
+
+def test_another_type_of_products_is_refused() -> None:
+    with pytest.raises(ValueError, match="no such type of products: float16"):
+        _kernels.peak_operations(1, "float16")
 
 
 @pytest.mark.parametrize("threads", [0, -1, 1025])
 def test_other_numbers_of_threads_are_refused(threads: int) -> None:
     with pytest.raises(ValueError, match="threads"):
-        _kernels.peak_flops(threads)
+        _kernels.peak_operations(threads, "float32")
     with pytest.raises(ValueError, match="threads"):
         _kernels.peak_bandwidth(threads, 4096)
 

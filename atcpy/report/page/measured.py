@@ -127,7 +127,8 @@ def _roofline(peaks: Mapping[str, Any]) -> Roofline:
     )
     if not bandwidths:
         raise ValueError("no bandwidths")
-    return Roofline(int(peaks["threads"]), _positive(peaks["flops_per_second"]), bandwidths)
+    other_types = {str(name): _positive(peak) for name, peak in peaks.get("other_types", {}).items()}
+    return Roofline(int(peaks["threads"]), _positive(peaks["flops_per_second"]), bandwidths, other_types)
 
 
 def _bench(path: str, printed: Mapping[str, Any]) -> Measured:

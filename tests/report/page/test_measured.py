@@ -46,6 +46,13 @@ def test_a_trace_is_the_mean_of_its_runs_and_the_sum_of_its_launches(tmp_path: P
     assert measured.roofline == Roofline(1, 1e11, (Bandwidth(1 << 20, 1e10),))
 
 
+def test_peaks_of_other_types_are_read(tmp_path: Path) -> None:
+    peaks = PEAKS | {"other_types": {"int8": 4e11}}
+    measured = read_profile(write(tmp_path, trace(launch("Conv /c 1", 2.0, 300), peaks=peaks)))
+    assert measured.roofline is not None and measured.roofline.peak("int8") == 4e11
+    assert measured.roofline.peak("bfloat16") is None and measured.roofline.peak("float32") == 1e11
+
+
 def test_what_bench_printed(tmp_path: Path) -> None:
     layer = {
         "task": 0, "op": "Conv", "nodes": ["a", "b"], "kernel": "k", "engine": "e", "median": 0.5, "share": 1.0,

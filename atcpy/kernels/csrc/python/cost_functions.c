@@ -2,7 +2,7 @@
  *
  *     task_cost(family, arguments) -> (items, work)
  *     section_pays(streams, threads);  streams_race(operands)
- *     peak_flops(threads), peak_bandwidth(threads, bytes) -> a second
+ *     peak_operations(threads, type of products), peak_bandwidth(threads, bytes) -> a second
  */
 #include "python/binding.h"
 
@@ -111,14 +111,19 @@ static bool is_thread_count(int threads)
     return false;
 }
 
-static PyObject *peak_flops(PyObject *module, PyObject *args)
+static PyObject *peak_operations(PyObject *module, PyObject *args)
 {
     (void)module;
-    int threads;
-    if (!PyArg_ParseTuple(args, "i", &threads) || !is_thread_count(threads))
+    int threads, type = 0;
+    const char *name;
+    if (!PyArg_ParseTuple(args, "is", &threads, &name) || !is_thread_count(threads))
         return NULL;
+    while (type < PRODUCT_TYPES && strcmp(atc_product_types[type], name) != 0)
+        type++;
+    if (type == PRODUCT_TYPES)
+        return PyErr_Format(PyExc_ValueError, "no such type of products: %s", name);
     double peak;
-    Py_BEGIN_ALLOW_THREADS peak = atc_peak_flops(threads);
+    Py_BEGIN_ALLOW_THREADS peak = atc_peak_operations(threads, (enum product_type)type);
     Py_END_ALLOW_THREADS return PyFloat_FromDouble(peak);
 }
 
@@ -146,8 +151,8 @@ PyMethodDef atc_cost_functions[] = {
     {"streams_race", streams_race, METH_O,
      "Whether a stream writes what another uses: (memory, stream, begin, end, writes) of each "
      "operand."},
-    {"peak_flops", peak_flops, METH_VARARGS,
-     "Measures float32 operations a second, with so many threads."},
+    {"peak_operations", peak_operations, METH_VARARGS,
+     "Measures operations a second of products of a type, with so many threads; 0: not known."},
     {"peak_bandwidth", peak_bandwidth, METH_VARARGS,
      "Measures bytes read a second out of so many, with so many threads."},
     {NULL, NULL, 0, NULL},

@@ -12,9 +12,10 @@ enum { ROUND_NS = 1000000, ROUNDS = 10 };
 
 /* A loop that each thread runs: `steps` of arithmetic, or `steps` times its part of a buffer. */
 struct round {
+    const struct roofline_products *products; /* NULL: reads */
     const struct roofline_isa *isa;
-    const float *buffer; /* NULL: arithmetic */
-    int64_t floats;      /* of a part */
+    const float *buffer;
+    int64_t floats; /* of a part */
     int64_t steps;
 };
 
@@ -48,8 +49,8 @@ static void run_parts(void *context, int64_t begin, int64_t end, int thread)
     const struct round *round = context;
     volatile float sink = 0; /* or a compiler could leave the loops out */
     for (int64_t part = begin; part < end; part++) {
-        if (round->buffer == NULL)
-            sink = sink + round->isa->multiply_add(round->steps);
+        if (round->products != NULL)
+            sink = sink + round->products->multiply_add(round->steps);
         else
             for (int64_t step = 0; step < round->steps; step++)
                 sink = sink + round->isa->read(round->buffer + part * round->floats, round->floats);
@@ -76,10 +77,29 @@ static double steps_per_second(struct round *round, int threads)
     return (double)round->steps * threads * 1e9 / (double)best;
 }
 
-double atc_peak_flops(int threads)
+const char *const atc_product_types[PRODUCT_TYPES] = {
+    [PRODUCT_FLOAT32] = "float32", [PRODUCT_BFLOAT16] = "bfloat16", [PRODUCT_INT8] = "int8"};
+
+/* NULL: not measured. */
+static const struct roofline_products *products_in_use(enum product_type type)
 {
-    struct round round = {.isa = isa_in_use(), .steps = 1024};
-    return steps_per_second(&round, threads) * (double)round.isa->flops;
+    if (type == PRODUCT_FLOAT32)
+        return &isa_in_use()->float32;
+#ifdef ATC_AVX512
+    if (type == PRODUCT_BFLOAT16 && atc_this_cpu()->isa >= ISA_AVX512BF16)
+        return &roofline_pairs_avx512bf16;
+    if (type == PRODUCT_INT8 && atc_this_cpu()->isa >= ISA_AVX512VNNI)
+        return &roofline_bytes_avx512vnni;
+#endif
+    return NULL;
+}
+
+double atc_peak_operations(int threads, enum product_type type)
+{
+    struct round round = {.products = products_in_use(type), .steps = 1024};
+    if (round.products == NULL)
+        return 0;
+    return steps_per_second(&round, threads) * (double)round.products->operations;
 }
 
 double atc_peak_bandwidth(int threads, int64_t bytes)

@@ -30,4 +30,4 @@ static float read(const float *at, int64_t floats)
     return sum_of(sums);
 }
 
-const struct roofline_isa roofline_scalar = {2 * LANES, multiply_add, read};
+const struct roofline_isa roofline_scalar = {{2 * LANES, multiply_add}, read};

@@ -41,4 +41,4 @@ static float read(const float *at, int64_t floats)
     return sum_of(sums, READ_SUMS);
 }
 
-const struct roofline_isa FOR_ISA(roofline) = {2 * SUMS * VF, multiply_add, read};
+const struct roofline_isa FOR_ISA(roofline) = {{2 * SUMS * VF, multiply_add}, read};
