@@ -4,6 +4,7 @@ VENV   ?= .venv
 BUILD  := build/release
 ASAN   := build/sanitized
 BENCH_MODELS ?= resnet50 mobilenet_v2 efficientnet_b0 unet256_half yolo_n640 vit_b16 bert_base gpt2_small rnn_net mnist
+INT8_MODELS ?= $(filter resnet50 mobilenet_v2 bert_base,$(BENCH_MODELS))
 BENCH_ARGS ?= --threads 1,2 --rounds 8 --seconds 0.2
 LEVEL_MODELS ?= models/digits/digits.onnx $(wildcard models/generated/*.onnx)
 TSAN   := build/tsan
@@ -113,13 +114,18 @@ scale-out: build ## score data sets by clusters of two workers, of Dask and of R
 bench: build ## time the models of this project beside ONNX Runtime and OpenVINO: figures and a plot in build/bench; BENCH_MODELS="…" BENCH_ARGS="…"
 	$(PY) models/make_models.py models/generated $(BENCH_MODELS)
 	$(PY) benchmarks/side_by_side.py $(BENCH_MODELS:%=models/generated/%.onnx) $(BENCH_ARGS) --json build/bench/figures.json
-	$(PY) benchmarks/ratio_plot.py build/bench/figures.json --svg build/bench/ratios.svg
+	$(PY) benchmarks/ratio_plot.py build/bench/figures.json --svg build/bench/ratios.svg > build/bench/ratios.md
+	-$(PY) benchmarks/side_by_side.py $(BENCH_MODELS:%=models/generated/%.onnx) $(BENCH_ARGS) --ours atcpy-bf16 --json build/bench/figures_bf16.json
+	$(PY) benchmarks/ratio_plot.py build/bench/figures_bf16.json --svg build/bench/ratios_bf16.svg > build/bench/ratios_bf16.md
+	-$(PY) benchmarks/int8_peers.py $(INT8_MODELS:%=models/generated/%.onnx) --schemes s8s8,u8s8,dynamic $(BENCH_ARGS) > build/bench/int8.md
 	$(PY) benchmarks/history.py build/bench/figures.json --history benchmarks/history.jsonl --svg docs/pictures/history.svg
 	$(PY) benchmarks/rooflines.py $(BENCH_MODELS:%=models/generated/%.onnx) --out build/bench/layers > build/bench/layers.md
 	-$(PY) benchmarks/load_times.py $(BENCH_MODELS:%=models/generated/%.onnx) > build/bench/load_times.md
 	-$(PY) benchmarks/float64_errors.py $(BENCH_MODELS:%=models/generated/%.onnx) > build/bench/float64_errors.md
 	$(PY) benchmarks/cost_model.py $(BENCH_MODELS:%=models/generated/%.onnx) > build/bench/cost-model.md
 	$(PY) benchmarks/overhead.py > build/bench/overhead.md
+	-$(PY) benchmarks/ops.py --json build/bench/ops.json
+	$(PY) benchmarks/ops.py --from build/bench/ops.json --page build/bench/operator-speed.md
 
 models: build ## make the larger models in models/generated
 	$(PY) models/make_models.py models/generated

@@ -164,7 +164,7 @@ def main(
     ] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="write the figures to this file")] = None,
 ) -> None:
-    """Times engines side by side on each model; exit status 5 if their results differ."""
+    """Times engines side by side on each model; exit status 5 if their results differ, 1 if an engine fails."""
     for name in (ours, *([] if base is None else base.split(","))):
         if name not in ENGINES:
             raise typer.BadParameter(f"unknown engine {name}; there are {', '.join(ENGINES)}")
@@ -173,12 +173,15 @@ def main(
     counts = _parse_threads(threads)
     print(f"{'model':<18}{'thr':>3}  {'engine':<14}{'min ms':>10}{'median':>10}{'first ms':>10}{'convert':>10}")
     comparisons: list[Comparison] = []
+    failures: list[str] = []
     for model in models:
         for count in counts:
             try:
                 comparison = compare(model, ours, peers, count, rounds=rounds, seconds=seconds)
             except ContestantError as error:
-                raise SystemExit(f"{model}: {error}") from error
+                failures.append(f"{model}: {error}")
+                print(failures[-1], flush=True)
+                break
             comparisons.append(comparison)
             print("\n".join(render(comparison)), flush=True)
     if len(comparisons) > 1:
@@ -192,6 +195,8 @@ def main(
     if any(peer.relative_error > bound for comparison in comparisons for peer in comparison.peers):
         print(f"results differ by more than {bound:g}")
         raise SystemExit(EXIT_VERIFY_FAILED)
+    if failures:
+        raise SystemExit(f"not measured: {len(failures)} of {len(models)} models")
 
 
 def _installed_peers(ours: str) -> list[str]:

@@ -235,3 +235,19 @@ def test_peers_are_of_the_same_precision(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(Engine, "is_installed", property(lambda self: True))
     assert side_by_side._installed_peers("atcpy") == ["onnxruntime", "openvino"]
     assert side_by_side._installed_peers("atcpy-bf16") == ["openvino-bf16"]
+
+
+def test_models_behind_one_that_fails_are_measured(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def compare(model: Path, *_: object, **__: object) -> Comparison:
+        if model.stem == "b":
+            raise ContestantError("no kernel")
+        return Comparison(model.stem, 1, timing("atcpy"), (Peer(timing("onnxruntime"), 2.0, 2.0, 0.0),))
+
+    monkeypatch.setattr(side_by_side, "compare", compare)
+    with pytest.raises(SystemExit, match="not measured: 1 of 3 models"):
+        side_by_side.main([Path("a.onnx"), Path("b.onnx"), Path("c.onnx")], base="onnxruntime")
+    printed = capsys.readouterr().out
+    assert "b.onnx: no kernel\n" in printed
+    assert "geometric mean of the ratios of medians to onnxruntime: 2.00x\n" in printed
