@@ -28,7 +28,8 @@ struct rows {
     const float *x[REC_ROWS]; /* of this step */
     int64_t width, r_panel, r_step, r_gate;
     struct atc_meter *meter;
-    bool usual; /* Sigmoid, Tanh, Tanh without a clip */
+    bool usual;    /* Sigmoid, Tanh, Tanh without a clip */
+    bool backward; /* the last columns first */
 };
 
 /* Adds h[row] · r[gate][j …] of one k; `lanes` columns are left, which counts where `tail` is set.
@@ -205,13 +206,14 @@ static inline __attribute__((always_inline)) void all_columns(const struct rows 
                                                               int first, int gates, int rows,
                                                               columns_fn columns)
 {
-    const int64_t n = s->p->hidden;
+    const int64_t n = s->p->hidden, last = (n - 1) / COLUMNS * COLUMNS;
     struct sums sums;
     for (int64_t begin = 0; begin < n; begin += ASKED_COLUMNS) {
         const int64_t end = min_i64(begin + ASKED_COLUMNS, n);
         if (n > ASKED_COLUMNS && atc_spend(s->meter, (end - begin) * n * gates / REC_PANEL))
             return;
-        for (int64_t j = begin; j < end; j += COLUMNS) {
+        for (int64_t at = begin; at < end; at += COLUMNS) {
+            const int64_t j = s->backward ? last - at : at;
             if (j + COLUMNS <= n || s->p->r_packed == 1)
                 gate_sums(s, h, j, first, gates, rows, false, &sums);
             else
@@ -256,6 +258,10 @@ static inline __attribute__((always_inline)) void run_rows(struct rows s, int ro
     }
     for (int64_t step = 0; step < steps && !atc_spend(s.meter, 1 + n * n / REC_PANEL); step++) {
         const int64_t t = s.it->reverse ? steps - 1 - step : step;
+        /* Weights that do not fit into a cache are read to and fro: those that were read last,
+         * which are still there, come first.
+         */
+        s.backward = step % 2 != 0;
         for (int i = 0; i < rows; i++)
             s.x[i] = s.row[i].x + t * s.it->x_step;
         run_step(&s, rows);
