@@ -28,9 +28,9 @@ from feeds import feeds_for
 from onnx import TensorProto, helper, numpy_helper
 
 import atcpy
-from atcpy.cli.bench import cpu_model
 from atcpy.errors import AtcError
 from atcpy.kernels import _kernels
+from atcpy.kernels.cpu import cpu_model
 from atcpy.kernels.table import kernel_table
 from atcpy.ops.conv import winograd
 from atcpy.passes.compile import choose_winograd

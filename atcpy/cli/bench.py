@@ -403,20 +403,10 @@ def _read_package(request: BenchRequest) -> "Package":
 def machine() -> dict[str, Any]:
     """The machine that was measured on."""
     from atcpy.kernels import _kernels
+    from atcpy.kernels.cpu import cpu_model
 
     isa, _, _ = _kernels.cpu()
     return {"cpu": cpu_model(), "isa": isa, "cores": sorted(os.sched_getaffinity(0))}
-
-
-def cpu_model() -> str:
-    """The name that the system gives the CPU."""
-    return next((line.partition(":")[2].strip() for line in cpuinfo() if line.startswith("model name")), "unknown")
-
-
-def cpuinfo() -> list[str]:
-    """The lines of /proc/cpuinfo."""
-    path = Path("/proc/cpuinfo")
-    return path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else []
 
 
 def _too_slow(runs: Sequence[Mapping[str, Any]], limit: float | None) -> VerifyFailed | None:

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from atcpy import __version__
-from atcpy.cli.bench import cpu_model
 from atcpy.cli.config import VARIABLES, Setting, settings_in_effect
 from atcpy.cli.invocation import DEFAULTS, Invocation
 from atcpy.cli.outcome import Outcome
 from atcpy.cli.standard_streams import File
 from atcpy.errors import AtcWarning, InternalError, ResourceLimit, Unsupported
+from atcpy.kernels.cpu import cpu_model, cpuinfo
 from atcpy.options import MIB, OPTIONS, default_memory_bytes, default_threads
 from atcpy.report.columns import table
 from atcpy.report.units import count_of, duration, size
@@ -195,19 +195,21 @@ def cpu() -> dict[str, Any]:
 
 
 def _flags() -> list[str]:
-    from atcpy.cli.bench import cpuinfo
 
     return next((line.partition(":")[2].split() for line in cpuinfo() if line.startswith(("flags", "Features"))), [])
 
 
 def kernels() -> list[dict[str, Any]]:
-    """Each family with the best kernel that this CPU runs, by element type."""
+    """Each family with the best kernels that this CPU runs, by element type."""
     from atcpy.kernels.table import families
     from atcpy.report.package import rows_of_this_cpu
 
     chosen = rows_of_this_cpu()
     return [
-        {"family": family, "kernels": sorted(name for (of, _), name in chosen.items() if of == family)}
+        {
+            "family": family,
+            "kernels": sorted(name for (of, _), names in chosen.items() if of == family for name in names),
+        }
         for family in families()
     ]
 

@@ -41,12 +41,15 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class KernelRow:
-    """One kernel: the family that it implements, for which element type, on which ISA."""
+    """One kernel: the family that it implements, for which element type, on which ISA, and whether for some launches of
+    it only.
+    """
 
     name: str
     family: str
     dtype: DType
     isa: str
+    is_conditional: bool
 
 
 @cache
@@ -64,7 +67,10 @@ def families() -> Mapping[str, tuple[Field, ...]]:
 @cache
 def kernel_table() -> tuple[KernelRow, ...]:
     """Every kernel row, in the order in which the loader tries them."""
-    return tuple(KernelRow(name, family, DType.from_onnx(dtype), isa) for name, family, dtype, isa in _kernels.rows())
+    return tuple(
+        KernelRow(name, family, DType.from_onnx(dtype), isa, is_conditional)
+        for name, family, dtype, isa, is_conditional in _kernels.rows()
+    )
 
 
 @cache

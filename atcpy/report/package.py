@@ -1,6 +1,7 @@
 """A package as `inspect` shows it: records for JSON, and tables made from those same records."""
 
 import hashlib
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
@@ -139,13 +140,18 @@ class PackageView:
 
     def _scratch_bytes(self) -> int | None:
         """What kernels need of each thread on this CPU; None for gears, and for a plan that would not run."""
+        return None if self._plan is None else self._plan.scratch_bytes()
+
+    @cached_property
+    def _plan(self) -> _kernels.Plan | None:
+        """The tasks as this CPU binds them; None for gears, and for a plan that would not run."""
         package = self.package
         if package.gears:
             return None
         records = b"".join(task.record for task in package.tasks)
         sizes = [port.nbytes for port in package.inputs], [port.nbytes for port in package.outputs]
         try:
-            return _kernels.Plan(records, package.weights, package.arena_bytes, *sizes, 1).scratch_bytes()
+            return _kernels.Plan(records, package.weights, package.arena_bytes, *sizes, 1)
         except _kernels.Refused:
             return None
 
@@ -185,8 +191,11 @@ class PackageView:
         of which plan they are: the numbers of its graph, step, variant and place among the plans of the variant.
         """
         nodes = list(self.graph.nodes)
-        rows = rows_of_this_cpu()
+        rows = {key: names[-1] for key, names in rows_of_this_cpu().items()}
         records = [_task(number, task, nodes[task.op_index], rows) for number, task in enumerate(self.task_records)]
+        if self._plan is not None:
+            bound = zip(records, self._plan.rows(), strict=True)
+            records = [record if row is None else record | {"kernel": row} for record, row in bound]
         for name, graph, plan, _ in self._symbolic_plans():
             for task in plan.tasks:
                 if task.op_index >= len(graph):
@@ -314,13 +323,19 @@ class PackageView:
         ]
 
 
-def rows_of_this_cpu() -> Mapping[tuple[str, int], str]:
-    """The first row of each family and element type that this CPU can run; 0 is any type."""
+def rows_of_this_cpu() -> Mapping[tuple[str, int], list[str]]:
+    """The rows of each family and element type, 0 being any, that this CPU would bind: those for some launches, and
+    behind them the first one for all others.
+    """
     level = _kernels.ISAS.index(_kernels.cpu()[0])
-    found: dict[tuple[str, int], str] = {}
+    found: dict[tuple[str, int], list[str]] = defaultdict(list)
+    complete: set[tuple[str, int]] = set()
     for row in kernel_table():
-        if _kernels.ISAS.index(row.isa) <= level:
-            found.setdefault((row.family, row.dtype.onnx), row.name)
+        key = (row.family, row.dtype.onnx)
+        if _kernels.ISAS.index(row.isa) <= level and key not in complete:
+            found[key].append(row.name)
+            if not row.is_conditional:
+                complete.add(key)
     return found
 
 

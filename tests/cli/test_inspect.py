@@ -1,9 +1,11 @@
 import shutil
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
 
+from atcpy import InferenceSession
 from tests.models_in_text import model as parse
 
 from .conftest import Invoke
@@ -44,6 +46,20 @@ def test_tasks_trace_back_to_the_model(invoke: Invoke, package: Path) -> None:
     assert task["kernel"].startswith("matmul_f32_")
     [output] = task["outputs"]
     assert (output["name"], output["dtype"], output["format"], output["bytes"]) == ("y", "float32", "ND", 32)
+
+
+# In a plan for open sizes, rows that take some launches only are not named.
+@pytest.mark.parametrize(("rows", "mode"), [("32", "origin"), ("32", "mixed_bfloat16"), ("n", "origin")])
+def test_kernels_are_those_that_this_cpu_binds(rows: str, mode: str, invoke: Invoke, tmp_path: Path) -> None:
+    text = f"m (float[{rows},64] x) => (float[{rows},48] y) <float[64,48] w> {{ y = MatMul(x, w) }}"
+    onnx.save(parse(text), tmp_path / "m.onnx")
+    assert invoke("convert", tmp_path / "m.onnx", "-o", tmp_path / "m.om", "--precision_mode_v2", mode).code == 0
+    tasks = invoke("inspect", tmp_path / "m.om", "--tasks", "--json").envelope["result"]["tasks"]
+    session = InferenceSession(tmp_path / "m.om", threads=1)
+    session.run(None, {"x": np.ones((32, 64), np.float32)})
+    [bound] = {row for plan in session.plans for row in plan.plan.rows() if row and row.startswith("matmul")}
+    [listed] = {task["kernel"] for task in tasks if task["kernel"].startswith("matmul")}
+    assert listed == bound
 
 
 @pytest.mark.parametrize(

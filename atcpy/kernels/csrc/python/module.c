@@ -75,8 +75,9 @@ static PyObject *list_rows(PyObject *module, PyObject *unused)
     PyObject *rows = PyList_New(0);
     for (int i = 0; rows != NULL && i < kernel_table_rows; i++) {
         const struct kernel_row *row = kernel_table + i;
-        PyObject *item = Py_BuildValue("(ssis)", row->symbol, row->family->name, (int)row->dtype,
-                                       atc_isa_names[row->isa]);
+        PyObject *item =
+            Py_BuildValue("(ssisO)", row->symbol, row->family->name, (int)row->dtype,
+                          atc_isa_names[row->isa], row->fits != NULL ? Py_True : Py_False);
         if (item == NULL || PyList_Append(rows, item) < 0)
             Py_CLEAR(rows);
         Py_XDECREF(item);
