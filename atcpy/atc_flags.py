@@ -452,7 +452,7 @@ FLAGS: tuple[Flag, ...] = (
         _recorded("target", _D, "packages run on any host"),
         _recorded("device_id", _D, "a CPU has no number", default="0"),
         _refused("cal_conf", _D, _QUANTIZE),
-        _refused("auto_tune_mode", _D, "ATC has given up tuning for AOE; kernels are chosen without it", "E10001"),
+        _refused("auto_tune_mode", _D, "ATC has given up tuning for AOE; `atcpy convert` measures kernels", "E10001"),
         _refused("build_config", _D, "it belongs to --mode=7"),
     ),
 )

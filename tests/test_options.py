@@ -93,6 +93,7 @@ EFFECTS: dict[str, tuple[object, str, object]] = {
     "status_check": ("1", "status_check", True),
     "deterministic_level": ("2", "deterministic_level", 2),
     "quant_dumpable": ("1", "prepare.quant_dumpable", True),
+    "auto_tune_mode": ("no_such.json", "compile.kernel_times.path", Path("no_such.json")),
     "skip_pass": ("A,B", "prepare.switches.named", {"A": False, "B": False}),
     "optimization_switch": ("A:on;B:off", "optimize.switches.named", {"A": True, "B": False}),
     "pass_limit": ("A:3;B:0", "optimize.switches.limits", {"A": 3, "B": 0}),

@@ -39,6 +39,7 @@ class PassArguments(TypedDict, total=False):
     optimization_switch: str | Mapping[str, bool]
     pass_limit: str | Mapping[str, int]
     op_select_implmode: str
+    auto_tune_mode: Path
     max_const: int | str
     max_growth: float | str
 

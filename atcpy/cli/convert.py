@@ -24,7 +24,7 @@ TABLE = (
     "out_nodes", "input_format", "insert_op_conf", "signature", "tag_set",
     "zipmap", "static", "fold_default_inputs", "oo_level", "oo_constant_folding", "oo_dead_code_elimination",
     "quant_dumpable", "skip_pass",
-    "fusion_switch_file", "optimization_switch", "pass_limit", *PRECISION_TABLE, "op_select_implmode",
+    "fusion_switch_file", "optimization_switch", "pass_limit", *PRECISION_TABLE, "op_select_implmode", "auto_tune_mode",
     "enable_graph_kernel", "disable_reuse_memory", "no_reuse_mem",
     "enable_single_stream", "topo_sorting_mode", "deterministic_level", "status_check", "external_weight",
     "iterations_per_loop", "state", "stepped", "max_const", "max_growth", "allreduce_split", "allreduce_split_size",

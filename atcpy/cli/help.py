@@ -19,7 +19,8 @@ GROUPS: Mapping[str, Sequence[str]] = {
     "Target": ("soc", "iterations_per_loop", "state", "stepped", "external_weight", "sign"),
     "Optimisation": (
         "oo_level", "oo_constant_folding", "oo_dead_code_elimination", "enable_graph_kernel", "op_select_implmode",
-        "max_const", "max_growth", "skip_pass", "fusion_switch_file", "optimization_switch", "pass_limit",
+        "auto_tune_mode", "max_const", "max_growth", "skip_pass", "fusion_switch_file", "optimization_switch",
+        "pass_limit",
     ),
     "Precision": (
         "precision_mode", "precision_mode_v2", "keep_dtype", "keep_fp32", "customize_dtypes", "modify_mixlist",

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 ACTIONS = ("list", "show", "bisect")
 TABLE = (
     "soc", "custom_ops", "input_shape", "out_nodes", "oo_level", "skip_pass", "fusion_switch_file",
-    "optimization_switch", "pass_limit", "op_select_implmode", "max_const", "max_growth",
+    "optimization_switch", "pass_limit", "op_select_implmode", "auto_tune_mode", "max_const", "max_growth",
 )  # fmt: skip
 
 

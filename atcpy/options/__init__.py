@@ -6,6 +6,7 @@ text, or the natural value), and `atc_cmdline` is what the package records of it
 
 from atcpy.options.conversion import convert_options as convert_options
 from atcpy.options.custom_ops import read_custom_ops as read_custom_ops
+from atcpy.options.kernel_times import KernelTimes as KernelTimes
 from atcpy.options.machine import default_memory_bytes as default_memory_bytes
 from atcpy.options.readers import Reader as Reader
 from atcpy.options.readers import read_bool as read_bool

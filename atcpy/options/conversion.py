@@ -27,6 +27,7 @@ from atcpy.options.records import (
 from atcpy.options.switches import SwitchFile
 from atcpy.options.table import OPTIONS, TABLE, find_option
 from atcpy.precision_options import CustomDtypesFile, MixList, PrecisionMode, PrecisionOptions, TextFile
+from atcpy.threads import default_threads
 
 
 def convert_options(values: Mapping[str, object] | None = None, *, recorded: Mapping[str, str] = {}) -> ConvertOptions:
@@ -112,6 +113,8 @@ def _sorted_into_records(read: Mapping[str, Any], recorded: Mapping[str, str]) -
             level=level,
             switches=switches,
             impl_mode=value["op_select_implmode"],
+            kernel_times=value["auto_tune_mode"],
+            threads=value["threads"] or (1 if value["auto_tune_mode"] is None else default_threads()),
             reuse_memory=not value["disable_reuse_memory"],
             unshared=frozenset(value["no_reuse_mem"]),
             single_stream=value["enable_single_stream"],

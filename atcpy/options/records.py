@@ -14,6 +14,7 @@ from atcpy.sizes import ANY_SIZE, Gears, MemoryLimit
 
 if TYPE_CHECKING:
     from atcpy.aipp.config import AippConfig
+    from atcpy.options.kernel_times import KernelTimes
 
 
 KIB = 1024
@@ -280,6 +281,8 @@ class CompileOptions:
     level: OoLevel = OoLevel.O2
     switches: PassSwitches = PassSwitches()
     impl_mode: ImplMode = ImplMode.HIGH_PERFORMANCE
+    kernel_times: "KernelTimes | None" = None
+    threads: int = 1  # to measure kernels with
     reuse_memory: bool = True
     unshared: frozenset[str] = frozenset()  # nodes, and types of nodes, whose results have memory of their own
     single_stream: bool = False

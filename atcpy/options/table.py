@@ -23,6 +23,7 @@ from atcpy.options.choices import (
 )
 from atcpy.options.custom_ops import ops_text, read_custom_ops
 from atcpy.options.gears import batches_text, read_batches, read_dims, read_images, rows_text
+from atcpy.options.kernel_times import read_kernel_times
 from atcpy.options.loops import read_states
 from atcpy.options.precision import mode_of, mode_text, read_keep
 from atcpy.options.readers import (
@@ -184,6 +185,14 @@ TABLE = (
         choice(IMPL_MODES),
         ImplMode.HIGH_PERFORMANCE,
         "whether 3x3 convolutions may be Winograd's, whose rounding errors are larger",
+    ),
+    Option(
+        "auto_tune_mode",
+        read_kernel_times,
+        None,
+        "take the fastest of the kernels that compute the same; file of their times, to which those that are not in it "
+        "are added, measured on this CPU",
+        lambda times: "sha256:" + times.sha256,
     ),
     Option(
         "precision_mode",

@@ -25,6 +25,7 @@ from atcpy.ir.decisions import Moment, PassCount, Precision
 from atcpy.ir.gears import one_gear
 from atcpy.ir.shape import format_shape
 from atcpy.om import writer
+from atcpy.om.atomic import atomic_write, require_writable
 from atcpy.om.signature import read_signing_key
 from atcpy.ops.collectives import WORLD
 from atcpy.ops.custom import custom_ops_in, load_custom_ops
@@ -186,9 +187,14 @@ def convert(
     """Converts a model and writes the package to `target`; with None nothing is written."""
     key = None if options.sign is None else read_signing_key(options.sign)  # refused before the work, not behind it
     with require_unchanged_files() as files:
+        times = options.compile.kernel_times
+        if times is not None and target is not None:
+            require_writable(times.path)
         compiled, report = compile_model(model, options, observer)
         if target is None:
             return report
+        if times is not None and times.is_changed:
+            atomic_write(times.path, [times.text().encode()])
         start = time.perf_counter()
         sign = None if key is None else key.sign
         check = partial(check_unchanged, files)

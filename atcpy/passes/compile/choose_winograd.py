@@ -2,7 +2,8 @@
 
     conv2d(x, w, …)  →  winograd2d(x, w, …)
 
-Not with `--op_select_implmode=high_precision`: sums of products of sums round more often.
+Not with `--op_select_implmode=high_precision`: sums of products of sums round more often. With `--auto_tune_mode` the
+times of both kernels on this CPU decide.
 """
 
 from __future__ import annotations
@@ -10,13 +11,26 @@ from __future__ import annotations
 from dataclasses import replace
 
 from atcpy.ir import Graph, PassRecord, Reject
+from atcpy.ir.symbolic import is_symbolic
+from atcpy.ops import KernelCall
 from atcpy.ops.conv.winograd import SMALLEST_GAIN, as_winograd, gain, takes_winograd
-from atcpy.options import ImplMode
+from atcpy.options import CompileOptions, ImplMode
 from atcpy.passes.base import graph_pass
 from atcpy.passes.compile.buffer_assignment import LoweredGraph
+from atcpy.passes.compile.measured_kernels import microseconds
 from atcpy.passes.phase import Phase
 
 NAME = "WinogradPass"
+SMALLEST_MEASURED_GAIN = 1.05  # less is within the noise of two measurements
+
+
+def _gain(call: KernelCall, options: CompileOptions) -> tuple[float, float]:
+    """How many times faster Winograd is, as measured or as estimated, and how many it has to be at least."""
+    times = options.kernel_times
+    if times is None or is_symbolic(call.params["n"]):
+        return gain(call), SMALLEST_GAIN
+    direct, winograd = (microseconds(each, times, options.threads) for each in (call, as_winograd(call)))
+    return direct / winograd, SMALLEST_MEASURED_GAIN
 
 
 @graph_pass(NAME, Phase.KERNELS, is_neutral=False)
@@ -28,9 +42,9 @@ def choose_winograd(graph: Graph, record: PassRecord, lowered: LoweredGraph) -> 
         if launch is None or not takes_winograd(launch.call):
             continue
         record.matched += 1
-        estimate = gain(launch.call)
-        if estimate < SMALLEST_GAIN:
-            record.reject(Reject("slower", launch.node.name, f"{estimate:.2f} times as fast"))
+        found, least = _gain(launch.call, lowered.options)
+        if found < least:
+            record.reject(Reject("slower", launch.node.name, f"{found:.2f} times as fast"))
         elif record.may_apply():
             lowered.launches[number] = replace(launch, call=as_winograd(launch.call))
             record.fire([launch.node])
