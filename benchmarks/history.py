@@ -18,8 +18,8 @@ import typer
 from pictures import LETTER, MAX_SERIES, LogAxis, picture, text
 from ratio_plot import NAMES, Figures, read_figures
 
+from atcpy.errors import count_of
 from atcpy.report.page.markup import Html, element
-from atcpy.report.units import count_of
 
 Line = dict[str, Any]
 Point = tuple[float, float]

@@ -16,8 +16,8 @@ from typing import Annotated, Any, Final
 import typer
 from pictures import LETTER, LogAxis, picture, text
 
+from atcpy.errors import count_of
 from atcpy.report.page.markup import Html, element
-from atcpy.report.units import count_of
 
 NAMES: Final = {"onnxruntime": "ONNX Runtime", "openvino": "OpenVINO", "openvino-bf16": "OpenVINO in bfloat16"}
 MAX_PEERS: Final = 3

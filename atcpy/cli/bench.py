@@ -17,10 +17,9 @@ from atcpy.cli.invocation import Invocation, envelope
 from atcpy.cli.outcome import Outcome
 from atcpy.cli.signers import RequireSignature
 from atcpy.cli.standard_streams import File
-from atcpy.errors import AtcWarning, UsageError, VerifyFailed, Where, raise_os_error
+from atcpy.errors import AtcWarning, UsageError, VerifyFailed, Where, count_of, raise_os_error
 from atcpy.files import open_file
 from atcpy.options import read_float
-from atcpy.report.units import count_of
 
 if TYPE_CHECKING:
     from atcpy.bench.saved import SavedBench

@@ -4,8 +4,9 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from atcpy.errors import count_of
 from atcpy.report.columns import table
-from atcpy.report.units import count_of, duration, rate
+from atcpy.report.units import duration, rate
 
 if TYPE_CHECKING:
     from atcpy.bench.layers import LayerTime

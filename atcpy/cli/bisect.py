@@ -18,14 +18,13 @@ from atcpy.debug.bisect import BisectReport, Step, bisect, switchable
 from atcpy.debug.reproduce import Reproducer, Reproduction
 from atcpy.debug.submodel import IndexedModel
 from atcpy.debug.trials import CommandCheck, PackageCheck, TrialMemory, Trials, digest_of
-from atcpy.errors import AtcError, UsageError, VerifyFailed, Where
+from atcpy.errors import AtcError, UsageError, VerifyFailed, Where, count_of
 from atcpy.ir.decisions import Matched
 from atcpy.ops.custom import CustomOps
 from atcpy.options import convert_options
 from atcpy.parsers.onnx import read_model
 from atcpy.passes.prepare.recognise.custom_op import passes_with
 from atcpy.report.record import to_json
-from atcpy.report.units import count_of
 from atcpy.verify.inputs import Feeds
 from atcpy.verify.model_values import ModelValues
 from atcpy.verify.oracle import require_oracle

@@ -10,10 +10,9 @@ from atcpy.cli.convert import PRECISION_TABLE, read_options
 from atcpy.cli.invocation import Invocation
 from atcpy.cli.outcome import Outcome
 from atcpy.cli.standard_streams import File
-from atcpy.errors import Cause, Unsupported, UsageError, Where, causes, escape, group
+from atcpy.errors import Cause, Unsupported, UsageError, Where, causes, count_of, escape, group
 from atcpy.report.columns import table
 from atcpy.report.record import to_json
-from atcpy.report.units import count_of
 
 if TYPE_CHECKING:
     from atcpy.debug.value_ranges import ValueRange

@@ -15,11 +15,11 @@ from atcpy.cli.config import VARIABLES, Setting, settings_in_effect
 from atcpy.cli.invocation import DEFAULTS, Invocation
 from atcpy.cli.outcome import Outcome
 from atcpy.cli.standard_streams import File
-from atcpy.errors import AtcWarning, InternalError, ResourceLimit, Unsupported
+from atcpy.errors import AtcWarning, InternalError, ResourceLimit, Unsupported, count_of
 from atcpy.kernels.cpu import cpu_model, cpuinfo
 from atcpy.options import MIB, OPTIONS, default_memory_bytes, default_threads
 from atcpy.report.columns import table
-from atcpy.report.units import count_of, duration, size
+from atcpy.report.units import duration, size
 from atcpy.threads import cpu_quota
 
 if TYPE_CHECKING:

@@ -44,7 +44,8 @@ def freeze(
 
 def lines(report: "FreezeReport", model: str) -> list[str]:
     """What was written, and the names that a conversion of it needs."""
-    from atcpy.report.units import count_of, size
+    from atcpy.errors import count_of
+    from atcpy.report.units import size
 
     return [
         f"{report.output}  {size(report.bytes)}  {count_of(report.nodes, 'node')}",

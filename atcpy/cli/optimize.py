@@ -83,8 +83,9 @@ def target_path(target: str | None, output: str | None, what: str, example: str)
 
 def lines(report: "OptimizeReport", model: str) -> list[str]:
     """What became of the model, op by op."""
+    from atcpy.errors import count_of
     from atcpy.report.columns import table
-    from atcpy.report.units import count_of, size
+    from atcpy.report.units import size
 
     before, after = report.before, report.after
     verdict = f"verified in {report.oracle}, max abs {report.max_abs:.1e}" if report.verified else "not verified"

@@ -5,10 +5,10 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from atcpy.cli.outcome import Outcome
-from atcpy.errors import UsageError, Where
+from atcpy.errors import UsageError, Where, count_of
 from atcpy.om.atomic import require_writable
 from atcpy.report.profile import counter_lines, op_lines, ops_record, roofline_line, times_by_op
-from atcpy.report.units import count_of, duration
+from atcpy.report.units import duration
 from atcpy.runtime.hardware_counters import HardwareCounters
 from atcpy.runtime.profile import MAX_EVENTS, Profile
 from atcpy.runtime.roofline import Roofline, measure_roofline

@@ -100,8 +100,9 @@ def record_of(report: "QuantizeReport") -> dict[str, Any]:
 
 def lines(report: "QuantizeReport", model: str) -> Iterator[str]:
     """Sizes, samples, errors of the outputs, and the layers with the largest error."""
+    from atcpy.errors import count_of
     from atcpy.report.columns import table
-    from atcpy.report.units import count_of, size
+    from atcpy.report.units import size
 
     before, after = report.bytes.before, report.bytes.after
     counts = report.samples
@@ -137,7 +138,7 @@ def lines(report: "QuantizeReport", model: str) -> Iterator[str]:
 
 
 def _suggestion(report: "QuantizeReport") -> Iterator[str]:
-    from atcpy.report.units import count_of
+    from atcpy.errors import count_of
 
     if not report.kept:
         yield f"{report.bound} is met with all layers quantised"

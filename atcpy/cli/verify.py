@@ -167,7 +167,8 @@ def _figures(output: "OutputReport") -> str:
 
 
 def _layer_lines(layers: "Layers") -> Iterator[str]:
-    from atcpy.report.units import count_of, size
+    from atcpy.errors import count_of
+    from atcpy.report.units import size
     from atcpy.verify.layers import worst
 
     effective = [layer for layer in layers.table if layer.has_effect]
@@ -207,7 +208,7 @@ def _culprit_lines(culprit: "Culprit | None", location: "Location") -> Iterator[
 
 
 def _suggestion_lines(suggestion: "Suggestion") -> Iterator[str]:
-    from atcpy.report.units import count_of
+    from atcpy.errors import count_of
     from atcpy.verify.suggestion import SuggestOutcome
 
     lowered = count_of(suggestion.lowered, "lowered node")

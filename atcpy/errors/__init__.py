@@ -134,6 +134,11 @@ def nearest(word: str, candidates: Iterable[str], count: int = 3) -> list[str]:
     return close[:count]
 
 
+def count_of(count: int, noun: str, nouns: str = "") -> str:
+    """A number with its noun: `1 task`, `57 tasks`; `nouns` where that is not the noun with an s."""
+    return f"{count} {noun if count == 1 else nouns or noun + 's'}"
+
+
 def did_you_mean(word: str, candidates: Iterable[str]) -> str:
     """A hint with the nearest names, or nothing when none is near."""
     names = [f'"{escape(name)}"' for name in nearest(word, candidates)]

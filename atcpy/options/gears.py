@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from atcpy.errors import UsageError, Where
-from atcpy.options.readers import counted, mismatch, read_int, text_of
+from atcpy.errors import UsageError, Where, count_of
+from atcpy.options.readers import mismatch, read_int, text_of
 from atcpy.options.records import DimRange, Framework, InputDims
 from atcpy.sizes import ANY_SIZE, MAX_DIM, GearKind, Gears
 
@@ -22,12 +22,12 @@ def _read_gears(option: str, value: object, separator: str) -> tuple[tuple[int, 
         code = "E10035" if len(gears) < 2 else "E10036"
         hint = "fix the shape: --input_shape" if len(gears) < 2 else "list fewer, or keep the dims open"
         raise UsageError(
-            code, f"--{option}: {counted(len(gears), 'gear')}; 2 to {MAX_GEARS} are possible", where=where, hint=hint
+            code, f"--{option}: {count_of(len(gears), 'gear')}; 2 to {MAX_GEARS} are possible", where=where, hint=hint
         )
     first_with: dict[tuple[int, ...], int] = {}
     for index, gear in enumerate(gears):
         if len(gear) != len(gears[0]):
-            what = f"--{option}: gear {index} has {counted(len(gear), 'number')}, gear 0 has {len(gears[0])}"
+            what = f"--{option}: gear {index} has {count_of(len(gear), 'number')}, gear 0 has {len(gears[0])}"
             raise UsageError("E10037", what, where=where)
         if min(gear, default=0) <= 0:
             raise UsageError(
@@ -60,7 +60,7 @@ def read_images(option: str, value: object) -> tuple[tuple[int, ...], ...]:
     """`416,416;832,832`, or a list of pairs: height and width."""
     gears = read_dims(option, value)
     if len(gears[0]) != 2:
-        what = f'--{option}: gear 0 "{",".join(map(str, gears[0]))}" has {counted(len(gears[0]), "number")}, needs H,W'
+        what = f'--{option}: gear 0 "{",".join(map(str, gears[0]))}" has {count_of(len(gears[0]), "number")}, needs H,W'
         raise UsageError("E10020", what, where=Where(option=option))
     return gears
 
@@ -146,7 +146,7 @@ def _check_dims(option: str, opened: Mapping[str, Sequence[int]], numbers: int) 
     count = sum(map(len, opened.values()))
     if count != numbers:
         listed = ", ".join(f"{name} {list(axes)}" for name, axes in opened.items()) or "none"
-        what = f"--{option}: {counted(numbers, 'number')} a gear, but {count} dims are -1 ({listed})"
+        what = f"--{option}: {count_of(numbers, 'number')} a gear, but {count} dims are -1 ({listed})"
         raise UsageError("E10045", what, where=Where(option=option))
 
 

@@ -17,11 +17,6 @@ from atcpy.precision_options import CustomDtypesFile, MixList, TextFile
 Reader: TypeAlias = Callable[[str, object], Any]
 
 
-def counted(count: int, word: str) -> str:
-    """`1 gear`, `2 gears`."""
-    return f"{count} {word}" if count == 1 else f"{count} {word}s"
-
-
 def mismatch(option: str, value: object, expected: str, hint: str = "", code: str = "E10001") -> UsageError:
     """The error of a value that is not what was expected."""
     return UsageError(code, f'--{option}: "{value}" is not {expected}', where=Where(option=option), hint=hint)

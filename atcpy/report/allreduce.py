@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from atcpy.report.units import count_of, counts, duration
+from atcpy.errors import count_of
+from atcpy.report.units import counts, duration
 
 
 def allreduce_line(plan: Mapping[str, Any]) -> str:

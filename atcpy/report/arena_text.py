@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from atcpy.errors import count_of
 from atcpy.report.columns import table
 from atcpy.report.memory_plan import ArenaPlan
-from atcpy.report.units import count_of
 
 MAX_ROWS = 20
 

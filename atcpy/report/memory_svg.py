@@ -10,9 +10,10 @@ from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
+from atcpy.errors import count_of
 from atcpy.report.memory_plan import ArenaBuffer, ArenaPlan
 from atcpy.report.svg_text import clean, shortened
-from atcpy.report.units import count_of, size
+from atcpy.report.units import size
 
 MAX_DRAWN = 2000  # buffers with a rectangle of their own
 MAX_MERGED = 2000  # rectangles for all others

@@ -7,10 +7,11 @@ from typing import Any
 
 import onnx
 
+from atcpy.errors import count_of
 from atcpy.ir import DType
 from atcpy.parsers.onnx import read_model
 from atcpy.report.columns import table
-from atcpy.report.units import count_of, counts, shape
+from atcpy.report.units import counts, shape
 
 
 def model_record(path: Path, *, allow_hardlinks: bool = False) -> dict[str, Any]:

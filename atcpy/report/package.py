@@ -7,7 +7,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from atcpy.errors import PackageCorrupt, UsageError, Where, did_you_mean, raise_os_error
+from atcpy.errors import PackageCorrupt, UsageError, Where, count_of, did_you_mean, raise_os_error
 from atcpy.files import open_file
 from atcpy.ir import (
     Graph,
@@ -37,7 +37,7 @@ from atcpy.report.arena_text import arena_lines, arena_record
 from atcpy.report.columns import table
 from atcpy.report.memory_plan import ArenaPlan
 from atcpy.report.record import to_json
-from atcpy.report.units import count_of, counts, largest_arena, planned, shape, size, states, streams, weight_files
+from atcpy.report.units import counts, largest_arena, planned, shape, size, states, streams, weight_files
 from atcpy.stages.report import Memory, count_engines, count_files, count_host_ops, count_streams
 
 TABLES = ("io", "nodes", "tasks", "plans", "weights", "passes", "precision", "memory", "provenance")

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from atcpy.errors import count_of
 from atcpy.report.columns import table
-from atcpy.report.units import count_of, duration, rate, size
+from atcpy.report.units import duration, rate, size
 from atcpy.runtime.profile import TaskTime
 from atcpy.runtime.roofline import Roofline
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from atcpy.errors import count_of
 from atcpy.ir import Source
 from atcpy.ir.decisions import PassCount, Precision
 from atcpy.passes.compile.plan_memory import GOOD_ENOUGH
@@ -11,7 +12,6 @@ from atcpy.precision_options import PrecisionMode
 from atcpy.report.allreduce import allreduce_line
 from atcpy.report.record import to_json
 from atcpy.report.units import (
-    count_of,
     counts,
     duration,
     iterations,

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from atcpy.errors import count_of
 from atcpy.options import IterationsPerLoop
 
 _SIZES = (("GB", 1 << 30), ("MB", 1 << 20), ("KB", 1 << 10))
@@ -70,11 +71,6 @@ def iterations(loop: IterationsPerLoop) -> str:
     states = f", states {' '.join(f'{new}={old}' for new, old in loop.states.items())}" if loop.states else ""
     steps = f", steps of {' '.join(loop.stepped)}" if loop.stepped else ""
     return f"{loop.count} of the model in one run{states}{steps}"
-
-
-def count_of(count: int, noun: str, nouns: str = "") -> str:
-    """A number with its noun: `1 task`, `57 tasks`; `nouns` where that is not the noun with an s."""
-    return f"{count} {noun if count == 1 else nouns or noun + 's'}"
 
 
 def streams(sections: int, streams: int) -> str:

@@ -1,6 +1,7 @@
 import pytest
 
-from atcpy.report.units import count_of, counts, duration, shape, size
+from atcpy.errors import count_of
+from atcpy.report.units import counts, duration, shape, size
 
 
 @pytest.mark.parametrize(

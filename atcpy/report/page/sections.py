@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
+from atcpy.errors import count_of
 from atcpy.ir import PassRecord, Reject
 from atcpy.ir.decisions import Matched
 from atcpy.report.allreduce import allreduce_line
@@ -16,18 +17,7 @@ from atcpy.report.page.markup import Content, Html, details, element, join, scro
 from atcpy.report.page.measured import Measured, MeasuredTask
 from atcpy.report.page.roofline import draw_roofline
 from atcpy.report.profile import roofline_line
-from atcpy.report.units import (
-    count_of,
-    counts,
-    duration,
-    largest_arena,
-    planned,
-    shape,
-    size,
-    states,
-    streams,
-    weight_files,
-)
+from atcpy.report.units import counts, duration, largest_arena, planned, shape, size, states, streams, weight_files
 
 _MAX_TASKS = 200  # rows of a table of tasks that is there without a script
 _MAX_EXAMPLES = 5  # of a reason, or of what a pass rewrote
