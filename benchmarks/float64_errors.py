@@ -13,11 +13,10 @@ it cannot walk, are rewritten to float64 and run by the reference evaluator. Out
 
 from __future__ import annotations
 
-import json
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -25,6 +24,7 @@ import numpy as np
 import onnx
 import onnxruntime as ort
 import typer
+from bounds import end_with_bounds
 from feeds import Array, Feeds, load_feeds, relative_error
 from onnx import numpy_helper
 from onnx.reference import ReferenceEvaluator
@@ -33,7 +33,6 @@ import atcpy
 from atcpy.errors import AtcError
 from atcpy.verify.float64 import ORACLE_ERRORS, evaluate_in_float64
 
-EXIT_MISSED: Final = 1
 BOUND: Final = 1e-4  # of the default, relative to an output's scale
 LAST_DIGIT: Final = float(np.finfo(np.float32).eps)  # of the largest result
 FLOAT16, FLOAT, DOUBLE = onnx.TensorProto.FLOAT16, onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE
@@ -162,12 +161,7 @@ def main(
             continue
         rows.append(row)
         print(list(table([row]))[-1], flush=True)
-    if json_file is not None:
-        json_file.write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n", encoding="utf-8")
-    missed = [row.model for row in rows if row.misses]
-    print(f"\nwithin both bounds: {len(rows) - len(missed)} of {len(rows)}")
-    if missed:
-        raise SystemExit(EXIT_MISSED)
+    end_with_bounds(rows, json_file)
 
 
 if __name__ == "__main__":

@@ -16,18 +16,18 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 import numpy as np
 import typer
+from bounds import end_with_bounds
 from engines import ENGINES
 from feeds import load_feeds
 
 from atcpy.errors import AtcError
 
-EXIT_MISSED: Final = 1
 OURS, THEIRS = "atcpy", "onnxruntime"
 SHARE, FREE_S = 1 / 5, 2e-3  # of ONNX Runtime's time, and what needs no comparison
 
@@ -138,12 +138,7 @@ def main(
             print(f"{model.stem}: {error}", file=sys.stderr)
         else:
             print(_line(rows[-1]), flush=True)
-    if json_file is not None:
-        json_file.write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n", encoding="utf-8")
-    missed = [row.model for row in rows if row.misses]
-    print(f"\nwithin both bounds: {len(rows) - len(missed)} of {len(rows)}")
-    if missed:
-        raise SystemExit(EXIT_MISSED)
+    end_with_bounds(rows, json_file)
 
 
 if __name__ == "__main__":
