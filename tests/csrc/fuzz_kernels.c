@@ -19,6 +19,7 @@
 #include "fuzz_content.h"
 #include "fuzz_memory.h"
 #include "fuzz_mutate.h"
+#include "quant/qgemm.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -388,6 +389,29 @@ static bool is_small(const struct atc_task_needs *needs)
            atc_add(needs->cost.work, needs->cost.items) <= max_work;
 }
 
+/* Packed weights of qgemm end with their own sums. Rows that multiply signed bytes as unsigned ones
+ * take these for the difference; with other sums each row would be right in its own way.
+ */
+static void sum_panels(const struct trial *t)
+{
+    static uint8_t real[REGION_SIZE];
+    const struct qgemm_params *p = (const void *)t->launch->task.params;
+    if (p->w_packed != 1)
+        return;
+    const int64_t rows = qgemm_k1(p) * QGEMM_BLOCK, panel_bytes = rows + QGEMM_BLOCK;
+    qgemm_ones(&(struct kernel_args){.params = p}, real);
+    for (int64_t at = 0; at < t->needs->extents[QGEMM_W]; at += panel_bytes) {
+        uint8_t *panel = content[QGEMM_W] + at;
+        uint32_t sums[QGEMM_PANEL] = {0};
+        for (int64_t i = 0; i < rows; i++) {
+            const bool is_unsigned = p->w_signed == 0 && real[i] != 0;
+            const int32_t weight = is_unsigned ? panel[i] : (int8_t)panel[i];
+            sums[i % QGEMM_BLOCK / QGEMM_K0] += (uint32_t)weight;
+        }
+        memcpy(panel + rows, sums, sizeof sums);
+    }
+}
+
 /* The source whose memory the first destination takes, or -1. */
 static int aliased_source(const struct atc_task *task)
 {
@@ -437,6 +461,8 @@ static void run_input(const struct fuzz_launch *launch, const struct fuzz_family
             fill_content(content[i], needs.extents[i], slot->dtype, is_tame,
                          any_bound(launch, f, &needs));
     }
+    if (strcmp(f->family->name, "qgemm") == 0)
+        sum_panels(&t);
     try_rows(&t);
 }
 
