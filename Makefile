@@ -34,7 +34,7 @@ MODULE  := _kernels.abi3.so
 export PYTHONPATH := $(CURDIR)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv lock build fmt fmt-check lint type test test-all test-shuffled mutants golden conformance levels e2e scale-out bench models demo docs site proto asan tsan valgrind coverage fuzz fuzz-kernels planted fuzz-graphs fuzz-passes fuzz-tensorflow fuzz-importers fuzz-short gate gate-share coverage-python isas aarch64 oldest wheel dist reproducible python313 ci clean
+.PHONY: help venv lock build fmt fmt-check lint type test test-all test-shuffled mutants golden conformance levels e2e scale-out bench models demo docs site proto asan tsan valgrind coverage fuzz fuzz-kernels planted fuzz-graphs fuzz-passes fuzz-tensorflow fuzz-importers fuzz-short gate gate-share coverage-python isas amx aarch64 oldest wheel dist reproducible python313 ci clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
@@ -151,7 +151,7 @@ ASAN_TESTS ?= tests/kernels tests/ops
 ASAN_OPTIONS := detect_leaks=0:allocator_may_return_null=1:max_allocation_size_mb=12288:handle_segv=0:handle_sigbus=0
 AVX512 := $(if $(shell grep -m1 -ow avx512f /proc/cpuinfo),true,false)
 $(ASAN)/build.ninja: | $(STAMP)
-	$(MESON) setup $(ASAN) -Davx512=$(AVX512) --buildtype=debugoptimized -Db_sanitize=address,undefined -Db_lundef=false -Ddriver=fuzz -Dwerror=true
+	$(MESON) setup $(ASAN) -Davx512=$(AVX512) -Damx=emulated --buildtype=debugoptimized -Db_sanitize=address,undefined -Db_lundef=false -Ddriver=fuzz -Dwerror=true
 
 # A tree of links to the Python files beside the extension of another build: the release build stays as it is.
 define SITE
@@ -202,7 +202,7 @@ fuzz: build $(ASAN)/build.ninja ## kernel launches, task records and symbolic pl
 # to write theirs.
 COVERAGE_TESTS ?= tests/kernels tests/ops tests/aipp tests/runtime tests/om tests/e2e/test_own_models.py tests/e2e/test_graph_kernels.py
 $(COVERAGE)/build.ninja: | $(STAMP)
-	$(MESON) setup $(COVERAGE) -Davx512=$(AVX512) --buildtype=debug -Db_coverage=true -Db_ndebug=true -Ddriver=fuzz -Dwerror=true
+	$(MESON) setup $(COVERAGE) -Davx512=$(AVX512) -Damx=emulated --buildtype=debug -Db_coverage=true -Db_ndebug=true -Ddriver=fuzz -Dwerror=true
 
 coverage: FUZZ_RUNS := 50000
 coverage: build $(COVERAGE)/build.ninja ## branches of loader, checkers and kernels that neither tests nor fuzzers with fixed seeds take; COVERAGE_TESTS="…"
@@ -261,6 +261,24 @@ coverage-python: build ## fail where a branch of the modules that read and write
 
 isas: build ## whole models on the kernels of AVX2, on those of SSE2, and on the scalar ones
 	for isa in avx2 sse2 scalar; do ATCPY_ISA=$$isa $(PYTEST) -m "not slow" tests/e2e/test_real_models.py tests/e2e/test_own_models.py || exit 1; done
+
+# Kernels of AMX with its tiles in plain C: beside the tests of the two families, their launches changed at random.
+AMX := build/amx
+AMX_TESTS ?= tests/kernels/test_amx.py tests/kernels/test_bf16_products.py tests/kernels/test_edges.py tests/ops/quant/test_qgemm.py
+$(AMX)/build.ninja: | $(STAMP)
+	$(MESON) setup $(AMX) -Damx=emulated -Ddriver=fuzz -Dwerror=true
+
+amx: build ## the kernels for AMX, whose instructions are emulated, against the others, where the CPU has AVX512-BF16
+	@if grep -qw avx512_bf16 /proc/cpuinfo; then $(MAKE) --no-print-directory amx-tests; \
+	else echo "this CPU has no AVX512-BF16: not tested"; fi
+
+amx-tests: $(AMX)/build.ninja
+	@$(NINJA) -C $(AMX) -j $(JOBS) --quiet
+	$(call SITE,$(AMX))
+	PYTHONPATH=$(CURDIR)/$(AMX)/site REQUIRE_ISA=amx $(BIN)/pytest -q -n 2 -p no:cacheprovider -o pythonpath="$(AMX)/site packaging" -m "not slow" -k "amx" $(AMX_TESTS)
+	@$(NINJA) -C $(AMX) -j $(JOBS) --quiet tests/csrc/fuzz_kernels
+	@$(PY) tests/csrc/seed_records.py $(AMX)/launches.bin > /dev/null
+	for family in matmul qgemm; do $(AMX)/tests/csrc/fuzz_kernels -records=$(AMX)/launches.bin -family=$$family -runs=3000 -seed=$(FUZZ_SEED) -keep=$(AMX)/launch.bin || exit 1; done
 
 ARM := build/aarch64
 aarch64: build ## the kernels for 64-bit Arm, those of NEON and the scalar ones, between guard pages in an emulator, where gcc-aarch64-linux-gnu and qemu-user are

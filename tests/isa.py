@@ -21,7 +21,7 @@ def instruction_sets(best: str, required: str = "") -> list[str]:
 
 
 _PRESENT = instruction_sets(_kernels.cpu()[0], os.environ.get("REQUIRE_ISA", ""))
-ISAS = [isa for isa in _PRESENT if isa not in {"avx512vnni", "avx512bf16"}]
+ISAS = [isa for isa in _PRESENT if isa not in {"avx512vnni", "avx512bf16", "amx"}]
 # Loops have no row for what each CPU has: the compiler uses it for the scalar row. Products of bytes have none, either.
 LOOP_ISAS = [isa for isa in ISAS if isa not in {"sse2", "neon"}]
 BYTE_ISAS = [isa for isa in _PRESENT if isa not in {"sse2", "neon", "avx512f", "avx512bf16"}]

@@ -22,7 +22,7 @@ MAX_EVENTS = 100_000  # some 40 MB as a trace
 SIMULATED_THREADS: Final = (2, 4, 8, 16, 32, 64)  # which this machine need not have
 # What kernels multiply in float32, whatever type their operands are stored in.
 _COMPUTED_IN_FLOAT32 = frozenset({DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16})
-_PRODUCTS_OF_BFLOAT16 = "avx512bf16"  # the instruction set of rows that multiply that type
+_PRODUCTS_OF_BFLOAT16 = frozenset({"avx512bf16", "amx"})  # the instruction sets of rows that multiply that type
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +226,7 @@ def _multiplied_by() -> dict[str, str]:
     types = {}
     for row in kernel_table():
         dtype = DType.FLOAT32 if row.dtype in _COMPUTED_IN_FLOAT32 else row.dtype
-        if row.isa == _PRODUCTS_OF_BFLOAT16:
+        if row.isa in _PRODUCTS_OF_BFLOAT16 and dtype is DType.FLOAT32:
             dtype = DType.BFLOAT16
         elif dtype is DType.UNDEFINED:
             dtype = DType.INT8

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -125,6 +126,9 @@ def convnd(fill: Fill, n: int) -> Iterator[Case]:
 def matmul(fill: Fill, n: int) -> Iterator[Case]:
     yield Case("MatMul", [fill(3, 5), fill(5, n)])
     yield Case("MatMul", [fill(17, n), fill(n, 3)])
+    for a, b in ((fill(17, 5), fill(5, n)), (fill(17, n), fill(n, 3))):
+        arrays = [a, b.astype(ml_dtypes.bfloat16)]
+        yield Case("MatMul", arrays, {"multiplies_bf16": 1}, [1], by_reference=False)
 
 
 def reduction(fill: Fill, n: int) -> Iterator[Case]:

@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 const char *const atc_isa_names[ISA_COUNT] = {
@@ -13,6 +14,7 @@ const char *const atc_isa_names[ISA_COUNT] = {
     [ISA_AVX512F] = "avx512f",
     [ISA_AVX512VNNI] = "avx512vnni",
     [ISA_AVX512BF16] = "avx512bf16",
+    [ISA_AMX] = "amx",
 #endif
 #ifdef ATC_ARM64
     [ISA_NEON] = "neon",
@@ -27,6 +29,32 @@ int atc_isa_by_name(const char *name)
     return -1;
 }
 
+#ifdef ATC_X86
+static bool has_amx(void)
+{
+#ifdef ATC_AMX_EMULATED
+    return true;
+#else
+    return __builtin_cpu_supports("amx-tile") && __builtin_cpu_supports("amx-bf16") &&
+           __builtin_cpu_supports("amx-int8");
+#endif
+}
+
+/* Linux saves the data of tiles, 8 KiB a thread, only for processes that asked for it. Threads and
+ * children inherit the permission. It is denied where an alternate signal stack is too small for
+ * the registers, by kernels before 5.16, and in sandboxes.
+ */
+static bool may_use_tiles(void)
+{
+#ifdef ATC_AMX_EMULATED
+    return true;
+#else
+    enum { REQUEST_STATE = 0x1023, TILE_DATA = 18 }; /* ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA */
+    return syscall(SYS_arch_prctl, REQUEST_STATE, TILE_DATA) == 0;
+#endif
+}
+#endif
+
 static enum atc_isa detect_isa(void)
 {
 #ifdef ATC_X86
@@ -36,7 +64,8 @@ static enum atc_isa detect_isa(void)
         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
         return !__builtin_cpu_supports("avx512vnni")   ? ISA_AVX512F
                : !__builtin_cpu_supports("avx512bf16") ? ISA_AVX512VNNI
-                                                       : ISA_AVX512BF16;
+               : !has_amx()                            ? ISA_AVX512BF16
+                                                       : ISA_AMX;
     if (avx2)
         return ISA_AVX2;
     return ISA_SSE2;
@@ -63,6 +92,10 @@ static void detect(void)
     const int limit = name ? atc_isa_by_name(name) : -1;
     if (limit >= 0 && limit < (int)this_cpu.isa)
         this_cpu.isa = (enum atc_isa)limit;
+#ifdef ATC_X86
+    if (this_cpu.isa == ISA_AMX && !may_use_tiles())
+        this_cpu.isa = ISA_AVX512BF16;
+#endif
     this_cpu.l1_bytes = cache_bytes(_SC_LEVEL1_DCACHE_SIZE, 32 << 10);
     this_cpu.l2_bytes = cache_bytes(_SC_LEVEL2_CACHE_SIZE, 1 << 20);
     this_cpu.threads = 1;

@@ -23,6 +23,7 @@ enum atc_isa {
     ISA_AVX512F,    /* with BW, DQ and VL */
     ISA_AVX512VNNI, /* AVX512F and products of bytes */
     ISA_AVX512BF16, /* AVX512VNNI and products of bfloat16 */
+    ISA_AMX,        /* AVX512BF16 and tiles of bytes and of bfloat16 */
 #endif
 #ifdef ATC_ARM64
     ISA_NEON, /* each CPU has it */

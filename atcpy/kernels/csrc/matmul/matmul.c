@@ -110,6 +110,13 @@ bool matmul_has_pairs(const struct task_view *task)
     return p->weights == WEIGHTS_BF16_VNNI2;
 }
 
+/* One row is bound by reading b: tiles would gain nothing. */
+bool matmul_fills_tiles(const struct task_view *task)
+{
+    const struct matmul_params *p = task->params;
+    return matmul_has_pairs(task) && p->m > 1;
+}
+
 /* How the work is cut. Rows are cut into chunks and k into runs of blocks so that the packed part
  * of a stays in L2 while panels of b pass over it; a block of two panels stays in L1 while the rows
  * of the chunk pass over it. b is read once a chunk.
@@ -367,22 +374,26 @@ void matmul_run_rows(const struct matmul_isa *isa, struct matmul_tile tile, int6
 {
     const int blocks = (int)ceil_div(tile.columns, MATMUL_PANEL);
     const bool aliasing = tile.a_row % ALIASING_ROW == 0;
-    const int64_t tiles =
-        ceil_div(rows, aliasing ? min_i64(isa->max_rows, MAX_ALIASING_ROWS) : isa->max_rows);
+    const int64_t max_rows = aliasing ? min_i64(isa->max_rows, MAX_ALIASING_ROWS) : isa->max_rows;
+    const int64_t steps = ceil_div(rows, isa->row_step),
+                  max_steps = ceil_div(max_rows, isa->row_step);
+    const int64_t tiles = ceil_div(steps, max_steps);
     const char *next_b = tile.next_b;
     const int64_t next_bytes = tile.next_bytes * tile.k;
     tile.next_bytes = ceil_div(tile.next_bytes, tiles);
-    for (int64_t t = 0; t < tiles; t++) {
-        const int64_t height = rows / tiles + (t < rows % tiles);
+    tile.all_rows = rows;
+    for (int64_t t = 0, left = rows; t < tiles; t++, left -= tile.rows) {
+        const int64_t height = steps / tiles + (t < steps % tiles);
+        tile.rows = min_i64(height * isa->row_step, left);
         if (next_b != NULL)
             tile.next_b = next_b + next_bytes * t / tiles;
-        isa->micro[(blocks - 1) * isa->max_rows + height - 1](&tile);
-        tile.a += height * tile.a_row;
-        tile.dst += height * tile.y_row;
+        isa->micro[(blocks - 1) * (isa->max_rows / isa->row_step) + height - 1](&tile);
+        tile.a += tile.rows * tile.a_row;
+        tile.dst += tile.rows * tile.y_row;
         if (tile.residual != NULL)
-            tile.residual += height * tile.y_row;
+            tile.residual += tile.rows * tile.y_row;
         if (tile.bias != NULL)
-            tile.bias += height * tile.bias_row;
+            tile.bias += tile.rows * tile.bias_row;
     }
 }
 
@@ -525,6 +536,8 @@ void matmul_drive(const struct kernel_args *args, const struct matmul_isa *isa)
         const int64_t groups = min_i64(args->end - item, d.b.groups - item % d.b.groups);
         struct matmul_item it = find_item(p, &d.b, item);
         const int64_t columns = min_i64(groups * d.b.group * MATMUL_PANEL, p->n - it.column);
+        if (isa->begin_rows != NULL)
+            isa->begin_rows(it.rows);
         for (int64_t first = 0; first < d.b.k_blocks; first += d.b.k_run) {
             const int64_t run = min_i64(d.b.k_run, d.b.k_blocks - first), k0 = first * d.b.kc;
             if (atc_spend(&meter, 1))

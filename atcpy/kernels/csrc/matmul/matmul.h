@@ -70,7 +70,8 @@ struct matmul_tile {
     int64_t bias_row, bias_col;
     float *dst;
     int64_t y_row;
-    bool first, last; /* the sum begins here; it ends here, so finish */
+    int64_t rows, all_rows; /* of this call; of those that the ISA's begin_rows got */
+    bool first, last;       /* the sum begins here; it ends here, so finish */
     float scale, bias_scale;
     enum activation activation;
     float alpha, beta;
@@ -84,8 +85,12 @@ matmul_dots matmul_dots_sse2, matmul_dots_neon, matmul_dots_avx2, matmul_dots_av
 /* What an ISA brings: micro-kernels by blocks and rows, and a transposition for packing. */
 typedef void (*matmul_micro)(const struct matmul_tile *tile);
 struct matmul_isa {
-    int max_blocks, max_rows;
-    const matmul_micro *micro; /* [blocks - 1][rows - 1] */
+    int max_blocks, max_rows, row_step;
+    const matmul_micro *micro; /* [blocks - 1][⌈rows / row_step⌉ - 1] */
+    /* Called before micro-kernels run over some packed rows of a, which all lie behind each other;
+     * or NULL.
+     */
+    void (*begin_rows)(int64_t rows);
     /* dst[c · dst_row + r] = src[r · src_row + c] */
     void (*transpose)(const float *src, int64_t src_row, float *dst, int64_t dst_row, int64_t rows,
                       int64_t columns);

@@ -11,6 +11,7 @@ DEFINE_MICROS(multiply_add)
 static const struct matmul_isa isa = {
     .max_blocks = MAX_BLOCKS,
     .max_rows = MAX_ROWS,
+    .row_step = 1,
     .micro = micros,
     .vnni = 2,
     .round_bf16 = round_bf16_avx512bf16,

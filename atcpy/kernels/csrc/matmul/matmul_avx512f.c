@@ -28,6 +28,7 @@ static void transpose(const float *src, int64_t src_row, float *dst, int64_t dst
 const struct matmul_isa matmul_isa_avx512f = {
     .max_blocks = MAX_BLOCKS,
     .max_rows = MAX_ROWS,
+    .row_step = 1,
     .micro = micros,
     .transpose = transpose,
     .widen = widen_avx512f,

@@ -226,6 +226,7 @@ static const matmul_micro micros[] = {micro_1, micro_2, micro_3, micro_4, micro_
 const struct matmul_isa FOR_ISA(matmul_isa) = {
     .max_blocks = MAX_BLOCKS,
     .max_rows = MAX_ROWS,
+    .row_step = 1,
     .micro = micros,
     .transpose = transpose,
     .widen = FOR_ISA(widen),

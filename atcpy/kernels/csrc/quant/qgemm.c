@@ -133,6 +133,13 @@ static const char *check(const struct task_view *task)
     return NULL;
 }
 
+/* Tiles read rows, or windows that are copied side by side; one row is bound by reading w. */
+bool qgemm_fills_tiles(const struct task_view *task)
+{
+    const struct qgemm_params *p = task->params;
+    return (reads_rows(p) || p->k_c0 == 1) && p->oh * p->ow > 1;
+}
+
 /* How x is read. */
 enum reading {
     ROWS,    /* of a matrix */
@@ -300,7 +307,7 @@ struct drive {
     struct atc_meter meter;
     struct qgemm_source source;
     uint8_t x_flip;
-    int32_t x_zero;     /* of x as unsigned bytes */
+    int32_t x_zero;     /* of x as the ISA reads it */
     bool needs_sums;    /* of the rows of x */
     int64_t item_bytes; /* of y */
     int32_t y_zero;
@@ -411,8 +418,8 @@ static int64_t tile_rows(const struct drive *d, int64_t row, int64_t rows)
     const int64_t line = d->b.line, max = d->isa->max_rows;
     if (line == QGEMM_PART_ROWS && max >= 2 * line && rows - row >= 2 * line)
         return 2 * line;
-    const int64_t left = min_i64(line - row % line, rows - row);
-    return ceil_div(left, ceil_div(left, max));
+    const int64_t left = min_i64(line - row % line, rows - row), step = d->isa->row_step;
+    return min_i64(ceil_div(ceil_div(left, ceil_div(left, max)), step) * step, left);
 }
 
 /* All rows of a chunk. Where `planes` is not NULL, y keeps the channels apart. */
@@ -420,14 +427,18 @@ static void run_tiles(struct drive *d, const struct position *at, struct qgemm_t
                       int blocks, uint8_t *planes, int64_t width)
 {
     const struct qgemm_params *p = d->p;
+    const struct qgemm_isa *isa = d->isa;
     const int64_t first = at->g * p->mg + at->panel * QGEMM_PANEL;
+    tile->all_rows = at->rows;
     for (int64_t row = 0, rows; row < at->rows; row += rows) {
         rows = tile_rows(d, row, at->rows);
         if (atc_spend(&d->meter, 8 * tile->k1))
             return;
         tile->x[0] = x_of(d, row);
         tile->x[1] = rows > QGEMM_PART_ROWS ? x_of(d, row + QGEMM_PART_ROWS) : tile->x[0];
-        d->isa->micro[(blocks - 1) * d->isa->max_rows + rows - 1](tile);
+        tile->rows = rows;
+        isa->micro[(blocks - 1) * (isa->max_rows / isa->row_step) + ceil_div(rows, isa->row_step) -
+                   1](tile);
         if (planes != NULL)
             scatter(d, planes, rows, width, at->n * p->m + first, at->row + row);
         else
@@ -446,6 +457,7 @@ static struct qgemm_tile tile_of(const struct drive *d, const uint8_t *w,
         .x_row = d->b.x_row,
         .steps = d->steps,
         .x_flip = d->x_flip * UINT32_C(0x01010101),
+        .x_signed = d->p->x_signed == 1,
         .w = w,
         .w_panel = d->b.panel_bytes,
         .next = w,
@@ -479,7 +491,7 @@ static void run_panels(struct drive *d, const struct position *at, const uint8_t
     tile.last_columns = width - (blocks - 1) * QGEMM_PANEL;
     tile.result = (enum qgemm_result)p->result;
     tile.y_zero = d->y_zero;
-    uint8_t planes[QGEMM_MAX_ROWS * QGEMM_MAX_BLOCKS * QGEMM_PANEL * 4];
+    uint8_t planes[QGEMM_MAX_TILE_ROWS * QGEMM_MAX_BLOCKS * QGEMM_PANEL * 4];
     const bool apart = p->dst_c0 == 1;
     if (apart) {
         tile.dst = planes;
@@ -546,6 +558,8 @@ static void run_item(struct drive *d, int64_t item)
         .n = picture / p->group, .g = picture % p->group, .row = chunk % b->chunks * b->chunk_rows};
     at.rows = min_i64(b->chunk_rows, b->rows - at.row);
     const int64_t first = part * b->group, end = min_i64(first + b->group, b->panels);
+    if (d->isa->begin_rows != NULL)
+        d->isa->begin_rows(at.rows);
     if (d->copied != chunk)
         take_x(d, &at);
     d->copied = chunk;
@@ -598,12 +612,13 @@ void qgemm_drive(const struct kernel_args *args, const struct qgemm_isa *isa)
                       .args = args,
                       .b = block(p, args->cpu),
                       .meter = {.args = args},
-                      .x_flip = p->x_signed == 1 ? 0x80 : 0,
+                      .x_flip = p->x_signed == 1 && !isa->reads_signed ? 0x80 : 0,
                       .copied = -1};
     const uint8_t *x_zero = args->src[QGEMM_X_ZERO];
     d.source = (struct qgemm_source){
         .args = args, .p = p, .x = args->src[QGEMM_X], .outside = x_zero == NULL ? 0 : *x_zero};
-    d.x_zero = d.source.outside ^ d.x_flip;
+    d.x_zero =
+        isa->reads_signed ? zero_at(x_zero, 1, 0, p->x_signed == 1) : d.source.outside ^ d.x_flip;
     d.y_zero = zero_at(args->src[QGEMM_Y_ZERO], 1, 0, p->result == QGEMM_I8);
     d.needs_sums = any_zero(&d);
     d.item_bytes = atc_item_bytes((int)result_types[p->result]);

@@ -31,8 +31,9 @@ enum {
     QGEMM_K0 = 4,         /* steps of k that do */
     QGEMM_BLOCK = 64,     /* bytes of a panel's row: QGEMM_PANEL · QGEMM_K0 */
     QGEMM_MAX_BLOCKS = 2, /* panels of a tile */
-    QGEMM_MAX_ROWS = 14,  /* rows of a tile, in two parts */
-    QGEMM_PART_ROWS = 7
+    QGEMM_MAX_ROWS = 14,  /* rows of a tile, in two parts; of AMX QGEMM_MAX_TILE_ROWS in one */
+    QGEMM_PART_ROWS = 7,
+    QGEMM_MAX_TILE_ROWS = 32, /* of a tile on any ISA */
 };
 
 #define QGEMM_FIELDS(I64, I64S, F64, ENUM)                                                         \
@@ -76,8 +77,10 @@ struct qgemm_tile {
     const struct kernel_args *args;
     const uint8_t *x[2];
     int64_t x_row;
-    const int64_t *steps; /* [k1] */
+    int64_t rows, all_rows; /* of this call; of those that the ISA's begin_rows got */
+    const int64_t *steps;   /* [k1] */
     uint32_t x_flip;
+    bool x_signed; /* x has signed bytes, for an ISA that reads_signed */
     const uint8_t *w;
     int64_t w_panel;                     /* bytes from one panel to the next */
     const uint8_t *next;                 /* panels that are read next, to be fetched into L2 */
@@ -94,8 +97,13 @@ struct qgemm_tile {
 /* What an ISA brings: micro-kernels by blocks and rows. */
 typedef void (*qgemm_micro)(const struct qgemm_tile *tile);
 struct qgemm_isa {
-    int max_blocks, max_rows;
-    const qgemm_micro *micro; /* [blocks - 1][rows - 1] */
+    int max_blocks, max_rows, row_step;
+    const qgemm_micro *micro; /* [blocks - 1][⌈rows / row_step⌉ - 1] */
+    bool reads_signed;        /* signed bytes of x are multiplied as they are */
+    /* Called before micro-kernels run over some rows of x, which all lie behind each other; or
+     * NULL.
+     */
+    void (*begin_rows)(int64_t rows);
 };
 
 void qgemm_drive(const struct kernel_args *args, const struct qgemm_isa *isa);

@@ -68,5 +68,5 @@ static void micro_3(const struct qgemm_tile *t)
 void qgemm_any_avx2(const struct kernel_args *args)
 {
     static const qgemm_micro table[] = {micro_1, micro_2, micro_3};
-    qgemm_drive(args, &(struct qgemm_isa){1, MAX_ROWS, table});
+    qgemm_drive(args, &(struct qgemm_isa){1, MAX_ROWS, 1, .micro = table});
 }

@@ -65,5 +65,5 @@ static const qgemm_micro table[] = {COUNT_TO_14(NAME, 1) COUNT_TO_14(NAME, 2)};
 
 void qgemm_any_avx512vnni(const struct kernel_args *args)
 {
-    qgemm_drive(args, &(struct qgemm_isa){MAX_BLOCKS, MAX_ROWS, table});
+    qgemm_drive(args, &(struct qgemm_isa){MAX_BLOCKS, MAX_ROWS, 1, .micro = table});
 }

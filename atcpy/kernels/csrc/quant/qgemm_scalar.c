@@ -19,5 +19,5 @@ static void micro(const struct qgemm_tile *t)
 void qgemm_any_scalar(const struct kernel_args *args)
 {
     static const qgemm_micro table[] = {micro};
-    qgemm_drive(args, &(struct qgemm_isa){1, 1, table});
+    qgemm_drive(args, &(struct qgemm_isa){1, 1, 1, .micro = table});
 }

@@ -23,6 +23,7 @@ static const struct roofline_isa *isa_in_use(void)
 {
     switch (atc_this_cpu()->isa) {
 #ifdef ATC_AVX512
+    case ISA_AMX:
     case ISA_AVX512BF16:
     case ISA_AVX512VNNI:
     case ISA_AVX512F:
@@ -80,15 +81,16 @@ static double steps_per_second(struct round *round, int threads)
 const char *const atc_product_types[PRODUCT_TYPES] = {
     [PRODUCT_FLOAT32] = "float32", [PRODUCT_BFLOAT16] = "bfloat16", [PRODUCT_INT8] = "int8"};
 
-/* NULL: not measured. */
+/* NULL: not measured, as those of AMX are not: the peaks of vectors would be too low for tiles. */
 static const struct roofline_products *products_in_use(enum product_type type)
 {
     if (type == PRODUCT_FLOAT32)
         return &isa_in_use()->float32;
 #ifdef ATC_AVX512
-    if (type == PRODUCT_BFLOAT16 && atc_this_cpu()->isa >= ISA_AVX512BF16)
+    const enum atc_isa isa = atc_this_cpu()->isa;
+    if (type == PRODUCT_BFLOAT16 && isa == ISA_AVX512BF16)
         return &roofline_pairs_avx512bf16;
-    if (type == PRODUCT_INT8 && atc_this_cpu()->isa >= ISA_AVX512VNNI)
+    if (type == PRODUCT_INT8 && (isa == ISA_AVX512BF16 || isa == ISA_AVX512VNNI))
         return &roofline_bytes_avx512vnni;
 #endif
     return NULL;
