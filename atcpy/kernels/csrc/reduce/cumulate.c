@@ -5,7 +5,8 @@
  * y[a] = x[0] ∘ … ∘ x[a]; exclusive, without x[a] itself; reverse, from the end. Integers wrap
  * around, and 16-bit floats are rounded after each step, as numpy does.
  *
- * Row by row, each from the one before.
+ * Row by row, each from the one before. Where a row is one element, several results that do not
+ * wait for each other run side by side.
  */
 #include "core/half.h"
 #include "core/pieces.h"
@@ -18,6 +19,8 @@ DECLARE_PARAMS(cumulate, CUMULATE_FIELDS)
 /* In the order of `cumulate_names`. */
 enum { CUMULATE_SUM, CUMULATE_PROD };
 enum { CUMULATE_CHUNK = 1024 }; /* columns of an item */
+
+enum { CUMULATE_SIDE = 8 }; /* rows of one element that run side by side */
 
 static const char *const cumulate_names[] = {"sum", "prod", NULL};
 
@@ -91,26 +94,83 @@ DEFINE_FAMILY(cumulate, CUMULATE_FIELDS, .check = check, .cost = cost);
                         y + a * row, columns);                                                     \
     }
 
-#define DEFINE_INT(name, type)                                                                     \
-    DEFINE_TYPE(name, type, 1, (uint64_t)a + (uint64_t)b, (uint64_t)a *(uint64_t)b)
+/* `results` ≤ CUMULATE_SIDE neighbouring results of single elements. */
+#define DEFINE_ELEMENTS(name, type, one, sum, product)                                             \
+    static inline __attribute__((always_inline)) void side_##name(                                 \
+        const struct kernel_args *args, const type *restrict x, type *restrict y, int results,     \
+        bool adds)                                                                                 \
+    {                                                                                              \
+        const struct cumulate_params *p = args->params;                                            \
+        const int64_t n = p->n, step = p->reverse ? -1 : 1, exclusive = p->exclusive;              \
+        type acc[CUMULATE_SIDE];                                                                   \
+        if (p->reverse)                                                                            \
+            x += n - 1, y += n - 1;                                                                \
+        for (int i = 0; i < results; i++)                                                          \
+            acc[i] = exclusive ? (adds ? (type)0 : (type)(one)) : x[i * n];                        \
+        for (int i = 0; i < results; i++)                                                          \
+            y[i * n] = acc[i];                                                                     \
+        if (!exclusive)                                                                            \
+            x += step;                                                                             \
+        for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, n - 1);)                   \
+            for (int64_t k = piece.begin; k < piece.end; k++, x += step) {                         \
+                y += step;                                                                         \
+                _Pragma("GCC unroll 8") for (int i = 0; i < results; i++)                          \
+                {                                                                                  \
+                    const type a = acc[i], b = x[i * n];                                           \
+                    acc[i] = adds ? (type)(sum) : (type)(product);                                 \
+                    y[i * n] = acc[i];                                                             \
+                }                                                                                  \
+            }                                                                                      \
+    }                                                                                              \
+                                                                                                   \
+    static void elements_##name(const struct kernel_args *args, const type *x, type *y,            \
+                                int64_t results)                                                   \
+    {                                                                                              \
+        const struct cumulate_params *p = args->params;                                            \
+        const bool adds = p->kind == CUMULATE_SUM;                                                 \
+        for (; results >= CUMULATE_SIDE; results -= CUMULATE_SIDE) {                               \
+            if (adds)                                                                              \
+                side_##name(args, x, y, CUMULATE_SIDE, true);                                      \
+            else                                                                                   \
+                side_##name(args, x, y, CUMULATE_SIDE, false);                                     \
+            x += CUMULATE_SIDE * p->n;                                                             \
+            y += CUMULATE_SIDE * p->n;                                                             \
+        }                                                                                          \
+        for (; results > 0; results--, x += p->n, y += p->n) {                                     \
+            if (adds)                                                                              \
+                side_##name(args, x, y, 1, true);                                                  \
+            else                                                                                   \
+                side_##name(args, x, y, 1, false);                                                 \
+        }                                                                                          \
+    }
 
-DEFINE_TYPE(f32, float, 1, a + b, a *b)
-DEFINE_TYPE(f64, double, 1, a + b, a *b)
-DEFINE_TYPE(f16, uint16_t, 0x3c00, f16_of_f32(f32_of_f16(a) + f32_of_f16(b)),
+#define DEFINE_BOTH(...) DEFINE_TYPE(__VA_ARGS__) DEFINE_ELEMENTS(__VA_ARGS__)
+
+#define DEFINE_INT(name, type)                                                                     \
+    DEFINE_BOTH(name, type, 1, (uint64_t)a + (uint64_t)b, (uint64_t)a *(uint64_t)b)
+
+DEFINE_BOTH(f32, float, 1, a + b, a *b)
+DEFINE_BOTH(f64, double, 1, a + b, a *b)
+DEFINE_BOTH(f16, uint16_t, 0x3c00, f16_of_f32(f32_of_f16(a) + f32_of_f16(b)),
             f16_of_f32(f32_of_f16(a) * f32_of_f16(b)))
-DEFINE_TYPE(bf16, uint16_t, 0x3f80, bf16_of_f32(f32_of_bf16(a) + f32_of_bf16(b)),
+DEFINE_BOTH(bf16, uint16_t, 0x3f80, bf16_of_f32(f32_of_bf16(a) + f32_of_bf16(b)),
             bf16_of_f32(f32_of_bf16(a) * f32_of_bf16(b)))
 DEFINE_INT(u8, uint8_t)
 DEFINE_INT(u16, uint16_t)
 DEFINE_INT(u32, uint32_t)
 DEFINE_INT(u64, uint64_t)
 
-/* Signed and unsigned integers that wrap around are the same bits. */
+/* Signed and unsigned integers that wrap around are the same bits. `columns` neighbouring ones, or
+ * as many results where a row is one element.
+ */
 static void cumulate_lanes(const struct kernel_args *args, int64_t first, int64_t columns)
 {
     const void *x = args->src[0];
     void *y = args->dst[0];
-#define LANES(name, type) cumulate_##name(args, (const type *)x + first, (type *)y + first, columns)
+    const bool single = ((const struct cumulate_params *)args->params)->inner == 1;
+#define LANES(name, type)                                                                          \
+    (single ? elements_##name : cumulate_##name)(args, (const type *)x + first, (type *)y + first, \
+                                                 columns)
     switch (((const struct cumulate_params *)args->params)->dtype) {
     case DTYPE_F32:
         LANES(f32, float);
@@ -145,6 +205,10 @@ void cumulate_any_scalar(const struct kernel_args *args)
 {
     const struct cumulate_params *p = args->params;
     const int64_t chunks = ceil_div(p->inner, CUMULATE_CHUNK);
+    if (p->inner == 1 && args->begin < args->end) { /* an item is one result: all at once */
+        cumulate_lanes(args, args->begin * p->n, args->end - args->begin);
+        return;
+    }
     for (int64_t item = args->begin; item < args->end; item++) {
         const int64_t column = item % chunks * CUMULATE_CHUNK;
         const int64_t first = item / chunks * p->n * p->inner + column;
