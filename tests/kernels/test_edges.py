@@ -233,6 +233,9 @@ def unary(fill: Fill, n: int) -> Iterator[Case]:
 def strided_copy(fill: Fill, n: int) -> Iterator[Case]:
     yield Case("Transpose", [fill(9, n)], {"perm": (1, 0)}, rtol=0)
     yield Case("Transpose", [fill(2, 17, n)], {"perm": (0, 2, 1)}, rtol=0)
+    for dtype in ("i1", "i2", "f8"):
+        yield Case("Transpose", [whole(fill(35, n), dtype) if dtype != "f8" else fill(35, n).astype(dtype)],
+                   {"perm": (1, 0)}, rtol=0)  # fmt: skip
 
 
 def power(fill: Fill, n: int) -> Iterator[Case]:

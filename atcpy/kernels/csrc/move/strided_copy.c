@@ -75,15 +75,16 @@ static const char *check(const struct task_view *task)
 enum { PLATE_BYTES = 16384, TILE = 16 };
 
 /* The columns are the last dim. The rows are the dim along which the source lies, so that both
- * sides of a transpose are read and written in whole cache lines; else the last but one.
+ * sides of a transpose are read and written in whole cache lines; else the last but one. Plates are
+ * those of nested loops: over the dims that are neither, over plates of rows, over plates of
+ * columns.
  */
 struct cutting {
-    int n_outer;
-    int64_t outer[ATC_MAX_RANK]; /* dims that are neither */
-    int64_t outer_src[ATC_MAX_RANK], outer_dst[ATC_MAX_RANK];
     struct plate whole;
     int64_t rows, columns; /* of a plate */
-    int64_t row_plates, column_plates;
+    int n_loops;
+    int64_t count[ATC_MAX_RANK + 1];
+    int64_t src_step[ATC_MAX_RANK + 1], dst_step[ATC_MAX_RANK + 1]; /* elements */
     int64_t plates;
 };
 
@@ -100,6 +101,14 @@ static int64_t row_dim(const struct strided_copy_params *p)
 static int64_t ceil_of(int64_t a, int64_t b)
 {
     return (a + b - 1) / b;
+}
+
+static void add_loop(struct cutting *c, int64_t count, int64_t src_step, int64_t dst_step)
+{
+    c->count[c->n_loops] = count;
+    c->src_step[c->n_loops] = src_step;
+    c->dst_step[c->n_loops++] = dst_step;
+    c->plates *= count;
 }
 
 static struct cutting cut(const struct strided_copy_params *p)
@@ -119,14 +128,9 @@ static struct cutting cut(const struct strided_copy_params *p)
             c.whole.src_row = p->src_strides[rows];
             c.whole.dst_row = p->dst_strides[rows];
         }
-        for (int64_t i = 0; i < columns; i++) {
-            if (i == rows)
-                continue;
-            c.outer[c.n_outer] = p->dims[i];
-            c.outer_src[c.n_outer] = p->src_strides[i];
-            c.outer_dst[c.n_outer++] = p->dst_strides[i];
-            c.plates *= p->dims[i];
-        }
+        for (int64_t i = 0; i < columns; i++)
+            if (i != rows)
+                add_loop(&c, p->dims[i], p->src_strides[i], p->dst_strides[i]);
     }
     /* A transpose wants plates that are nearly square, other copies long columns. */
     const int64_t room = PLATE_BYTES / p->item;
@@ -137,9 +141,9 @@ static struct cutting cut(const struct strided_copy_params *p)
     c.rows = ceil_of(ceil_of(room, columns), TILE) * TILE;
     if (c.rows > c.whole.rows)
         c.rows = c.whole.rows;
-    c.row_plates = ceil_of(c.whole.rows, c.rows);
-    c.column_plates = ceil_of(c.whole.columns, c.columns);
-    c.plates *= c.row_plates * c.column_plates;
+    add_loop(&c, ceil_of(c.whole.rows, c.rows), c.rows * c.whole.src_row, c.rows * c.whole.dst_row);
+    add_loop(&c, ceil_of(c.whole.columns, c.columns), c.columns * c.whole.src_column,
+             c.columns * c.whole.dst_column);
     return c;
 }
 
@@ -161,13 +165,25 @@ static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 
 DEFINE_FAMILY(strided_copy, STRIDED_COPY_FIELDS, .check = check, .cost = cost, .inplace = 1);
 
+/* True for a transpose of elements of `item` bytes whose sides are at least `side` long: of shorter
+ * ones, a tile in registers is mostly empty.
+ */
+static bool transposes(const struct strided_copy_params *p, int64_t item, int64_t side)
+{
+    const struct plate whole = cut(p).whole;
+    return p->item == item && whole.src_row == 1 && whole.dst_column == 1 && whole.rows >= side &&
+           whole.columns >= side;
+}
+
 bool strided_copy_transposes_b32(const struct task_view *task)
 {
-    enum { MIN_SIDE = 8 }; /* below, a tile in registers is mostly empty */
-    const struct strided_copy_params *p = task->params;
-    const struct plate whole = cut(p).whole;
-    return p->item == 4 && whole.src_row == 1 && whole.dst_column == 1 && whole.rows >= MIN_SIDE &&
-           whole.columns >= MIN_SIDE;
+    return transposes(task->params, 4, 3);
+}
+
+bool strided_copy_transposes(const struct task_view *task)
+{
+    return transposes(task->params, 1, 16) || transposes(task->params, 2, 8) ||
+           transposes(task->params, 8, 8);
 }
 
 void strided_copy_drive(const struct kernel_args *args, copy_plate copy)
@@ -177,25 +193,32 @@ void strided_copy_drive(const struct kernel_args *args, copy_plate copy)
     const int64_t value[2] = {p->value, 0};
     const uint8_t *src = args->src[0] != NULL ? args->src[0] : (const uint8_t *)value;
     uint8_t *dst = args->dst[0];
-    if (src == dst)
+    if (src == dst || args->begin >= args->end)
         return;
+    int64_t from = p->src_offset, to = p->dst_offset;
+    int64_t at[ATC_MAX_RANK + 1];
+    int64_t left = args->begin;
+    for (int i = c.n_loops - 1; i >= 0; i--) {
+        at[i] = left % c.count[i];
+        left /= c.count[i];
+        from += at[i] * c.src_step[i];
+        to += at[i] * c.dst_step[i];
+    }
+    const int columns = c.n_loops - 1, rows = columns - 1; /* loops over plates */
     for (int64_t item = args->begin; item < args->end; item++) {
-        int64_t left = item;
-        const int64_t column = left % c.column_plates * c.columns;
-        left /= c.column_plates;
-        const int64_t row = left % c.row_plates * c.rows;
-        left /= c.row_plates;
-        int64_t from = p->src_offset + row * c.whole.src_row + column * c.whole.src_column;
-        int64_t to = p->dst_offset + row * c.whole.dst_row + column * c.whole.dst_column;
-        for (int i = c.n_outer - 1; i >= 0; i--) {
-            const int64_t at = left % c.outer[i];
-            left /= c.outer[i];
-            from += at * c.outer_src[i];
-            to += at * c.outer_dst[i];
-        }
         struct plate plate = c.whole;
-        plate.rows = c.rows < c.whole.rows - row ? c.rows : c.whole.rows - row;
-        plate.columns = c.columns < c.whole.columns - column ? c.columns : c.whole.columns - column;
+        plate.rows = min_i64(c.rows, c.whole.rows - at[rows] * c.rows);
+        plate.columns = min_i64(c.columns, c.whole.columns - at[columns] * c.columns);
         copy(dst + to * p->item, src + from * p->item, &plate);
+        /* A plate may be a few elements: to find the next one must not divide. */
+        for (int i = columns; i >= 0; i--) {
+            from += c.src_step[i];
+            to += c.dst_step[i];
+            if (++at[i] < c.count[i])
+                break;
+            at[i] = 0;
+            from -= c.count[i] * c.src_step[i];
+            to -= c.count[i] * c.dst_step[i];
+        }
     }
 }

@@ -31,7 +31,8 @@ typedef void (*copy_plate)(uint8_t *dst, const uint8_t *src, const struct plate 
 /* Runs the items of a call, plate by plate. A fill reads its one element through strides of 0. */
 void strided_copy_drive(const struct kernel_args *args, copy_plate copy);
 
-/* True for a transpose of elements of 4 bytes: what the vector rows take. */
+/* True for a transpose of elements of 4 bytes, or of 1, 2 and 8: what the vector rows take. */
 bool strided_copy_transposes_b32(const struct task_view *task);
+bool strided_copy_transposes(const struct task_view *task);
 
 #endif

@@ -1,0 +1,113 @@
+/* strided_copy for every ISA: a loop over rows and columns for each item size. */
+#include "move/strided_copy.h"
+
+#include <string.h>
+
+enum { SHORT_RUN = 512, STEP = 64 };
+
+/* Up to SHORT_RUN bytes, by moves of a fixed size of which the last may overlap the one before. */
+static inline void copy_short(uint8_t *dst, const uint8_t *src, size_t bytes)
+{
+    if (bytes >= STEP) {
+        for (size_t i = 0; i + STEP < bytes; i += STEP)
+            memcpy(dst + i, src + i, STEP);
+        memcpy(dst + bytes - STEP, src + bytes - STEP, STEP);
+    } else if (bytes >= 32) {
+        memcpy(dst, src, 32);
+        memcpy(dst + bytes - 32, src + bytes - 32, 32);
+    } else if (bytes >= 16) {
+        memcpy(dst, src, 16);
+        memcpy(dst + bytes - 16, src + bytes - 16, 16);
+    } else if (bytes >= 8) {
+        memcpy(dst, src, 8);
+        memcpy(dst + bytes - 8, src + bytes - 8, 8);
+    } else if (bytes >= 4) {
+        memcpy(dst, src, 4);
+        memcpy(dst + bytes - 4, src + bytes - 4, 4);
+    } else {
+        for (size_t i = 0; i < bytes; i++)
+            dst[i] = src[i];
+    }
+}
+
+/* Runs of some cache lines are common (a block of channels), and a call a run would cost more. */
+static void copy_runs(uint8_t *dst, const uint8_t *src, const struct plate *p, int64_t item)
+{
+    const size_t bytes = (size_t)(p->columns * item);
+    const int64_t rows = p->rows, dst_row = p->dst_row * item, src_row = p->src_row * item;
+    for (int64_t r = 0; r < rows; r++, dst += dst_row, src += src_row) {
+        if (bytes <= SHORT_RUN)
+            copy_short(dst, src, bytes);
+        else
+            memcpy(dst, src, bytes);
+    }
+}
+
+typedef struct {
+    uint64_t low, high;
+} pair64;
+
+/* The inner loop is the longer one. What a store of bytes might change is read before. Elements are
+ * moved by memcpy: a record may name an item size that is not that of its operands' type.
+ */
+#define DEFINE_COPY(type)                                                                          \
+    static void fill_##type(uint8_t *dst, const uint8_t *src, const struct plate *p)               \
+    {                                                                                              \
+        const int64_t item = sizeof(type), rows = p->rows, columns = p->columns;                   \
+        const int64_t src_row = p->src_row * item, dst_row = p->dst_row * item;                    \
+        for (int64_t r = 0; r < rows; r++, src += src_row, dst += dst_row) {                       \
+            type value;                                                                            \
+            memcpy(&value, src, sizeof value);                                                     \
+            for (int64_t c = 0; c < columns; c++)                                                  \
+                memcpy(dst + c * item, &value, sizeof value);                                      \
+        }                                                                                          \
+    }                                                                                              \
+    static void copy_##type(uint8_t *dst, const uint8_t *src, const struct plate *p)               \
+    {                                                                                              \
+        const int64_t item = sizeof(type);                                                         \
+        if (p->src_column == 1 && p->dst_column == 1) {                                            \
+            copy_runs(dst, src, p, item);                                                          \
+            return;                                                                                \
+        }                                                                                          \
+        if (p->src_column == 0 && p->dst_column == 1) {                                            \
+            fill_##type(dst, src, p);                                                              \
+            return;                                                                                \
+        }                                                                                          \
+        const bool along = p->columns >= p->rows;                                                  \
+        const int64_t outer = along ? p->rows : p->columns;                                        \
+        const int64_t inner = along ? p->columns : p->rows;                                        \
+        const int64_t src_outer = (along ? p->src_row : p->src_column) * item;                     \
+        const int64_t dst_outer = (along ? p->dst_row : p->dst_column) * item;                     \
+        const int64_t src_inner = (along ? p->src_column : p->src_row) * item;                     \
+        const int64_t dst_inner = (along ? p->dst_column : p->dst_row) * item;                     \
+        for (int64_t i = 0; i < outer; i++)                                                        \
+            for (int64_t j = 0; j < inner; j++)                                                    \
+                memcpy(dst + i * dst_outer + j * dst_inner, src + i * src_outer + j * src_inner,   \
+                       sizeof(type));                                                              \
+    }
+DEFINE_COPY(uint8_t)
+DEFINE_COPY(uint16_t)
+DEFINE_COPY(uint32_t)
+DEFINE_COPY(uint64_t)
+DEFINE_COPY(pair64)
+
+void FOR_ISA(strided_copy_any)(const struct kernel_args *args)
+{
+    const struct strided_copy_params *p = args->params;
+    switch (p->item) {
+    case 1:
+        strided_copy_drive(args, copy_uint8_t);
+        break;
+    case 2:
+        strided_copy_drive(args, copy_uint16_t);
+        break;
+    case 4:
+        strided_copy_drive(args, copy_uint32_t);
+        break;
+    case 8:
+        strided_copy_drive(args, copy_uint64_t);
+        break;
+    default:
+        strided_copy_drive(args, copy_pair64);
+    }
+}
