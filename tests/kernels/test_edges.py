@@ -383,6 +383,7 @@ ELSEWHERE = {
     "transdata": "test_transdata.py",
     "graph_kernel": "test_graph_kernel.py",
     "winograd2d": "test_winograd2d.py",
+    "range": "test_range.py",
 }  # NaN and infinity spread to whole tiles, in each row by its own sums
 ROWS = [(row.family, row.isa) for row in kernel_table()]
 VECTOR_FAMILIES = {family for family, isa in ROWS if isa != "scalar"}

@@ -9,14 +9,14 @@ from typing import Final
 import numpy as np
 
 from atcpy.errors import ModelInvalid
-from atcpy.ir import DType, Engine, Node, Reject, Rewriter, Tensor, TensorDesc, Value
+from atcpy.ir import DType, Engine, Node, Reject, Tensor, TensorDesc, Value
 from atcpy.ir.shape import Dim, Sym
-from atcpy.ir.symbolic import is_symbolic, same
+from atcpy.ir.symbolic import is_symbolic
 from atcpy.ir.tensor import Array
 from atcpy.ops.core.axes import known_integers, unnamed_dim
-from atcpy.ops.core.opdef import KernelCall, Known, OpDef, Trait, register_operator
+from atcpy.ops.core.opdef import KernelCall, Known, OpDef, ParamValue, Trait, register_operator
 from atcpy.ops.core.operand_shapes import check_single
-from atcpy.ops.core.reference import MAX_DATA_ELEMENTS, evaluate_by_onnx, has_few_elements, known_constant
+from atcpy.ops.core.reference import MAX_DATA_ELEMENTS, evaluate_by_onnx, has_few_elements
 from atcpy.ops.core.shape_values import UNNAMED, integers, product
 from atcpy.ops.core.strided import fill_calls, item_bytes, rejects_value, row_major
 
@@ -205,17 +205,23 @@ def evaluate_range(node: Node, arrays: Sequence[Array | None]) -> Sequence[Array
     return [(start + np.arange(length, dtype=start.dtype) * delta).astype(start.dtype)]
 
 
-def expand_range(node: Node, rw: Rewriter) -> Sequence[Value] | None:
-    """Counted by CumSum where the length depends on symbols; numbers fold."""
-    start, limit, delta = (_bound(value, known_constant) for value in node.operands)
-    length = node.output.desc.shape
-    if length is None or not is_symbolic(length[0]) or start is None or limit is None or delta is None:
-        return None
-    one = Tensor.of(np.array([1], node.output.desc.dtype.numpy))
-    ones = rw.op("ConstantOfShape", rw.op("ShapeValue", elements=length), value=one)
-    count = rw.op("CumSum", ones, rw.const(np.array(0, np.int64)), exclusive=1)
-    steps = count if same(delta, 1) else rw.op("Mul", count, node.operand(2))
-    return [steps if same(start, 0) else rw.op("Add", steps, node.operand(0))]
+COUNTED: Final = frozenset({DType.INT16, DType.INT32, DType.INT64, DType.FLOAT32, DType.FLOAT64})
+
+
+def supports_range(node: Node) -> Iterable[Reject]:
+    """A length that follows from sizes and integers that are known; numbers fold."""
+    dtype = node.output.desc.dtype
+    yield from rejects_value(node, node.output.desc)
+    if dtype not in COUNTED:
+        yield Reject("dtype", node.name, dtype.long)
+
+
+def lower_range(node: Node) -> Iterable[KernelCall]:
+    """One launch."""
+    y = node.output
+    (length,) = y.desc.static_shape
+    params: dict[str, ParamValue] = {"n": length, "dtype": y.desc.dtype.onnx}
+    yield KernelCall("range", (node.operand(0), node.operand(2)), (y,), params)
 
 
 for _name, _infer, _propagate, _evaluate in (
@@ -229,7 +235,8 @@ register_operator(
         infer=infer_range,
         propagate=propagate_range,
         evaluate=evaluate_range,
-        expand=expand_range,
+        engines={Engine.VECTOR: supports_range},
+        lower=lower_range,
         traits=Trait.EAGER,
     )
 )
