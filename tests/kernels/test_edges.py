@@ -129,6 +129,10 @@ def matmul(fill: Fill, n: int) -> Iterator[Case]:
     for a, b in ((fill(17, 5), fill(5, n)), (fill(17, n), fill(n, 3))):
         arrays = [a, b.astype(ml_dtypes.bfloat16)]
         yield Case("MatMul", arrays, {"multiplies_bf16": 1}, [1], by_reference=False)
+    for dtype in ("i4", "i8", "f8"):
+        for a, b in ((fill(3, 5), fill(5, n)), (fill(17, n), fill(n, 3)), (fill(1, n), fill(n, 35))):
+            arrays = [x.astype(dtype) if dtype == "f8" else whole(x, dtype) for x in (a, b)]
+            yield Case("MatMul", arrays, by_reference=dtype == "f8")
 
 
 def reduction(fill: Fill, n: int) -> Iterator[Case]:

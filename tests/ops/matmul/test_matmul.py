@@ -11,11 +11,12 @@ from atcpy.errors import ModelInvalid
 from atcpy.ir import DType, Graph, Node, Reject, TensorDesc
 from atcpy.ir.shape import Shape, Sym
 from atcpy.ir.tensor import Array
+from atcpy.kernels import table
 from atcpy.ops import find_opdef
 from atcpy.ops.core.reference import infer_by_onnx, known_constant
 from atcpy.ops.matmul.matmul import infer_matmul, supports_matmul
 from tests.effort import trials
-from tests.harness import make_node, reference_op, run_op
+from tests.harness import load_task, make_node, reference_op, run_op
 from tests.isa import ISAS
 
 # Around the kernels' tiles (6 and 14 rows, panels of 16, 256 of k), and empty.
@@ -287,3 +288,22 @@ def test_one_row_keeps_nan_to_its_columns(isa: str) -> None:
     arrays[1][5, 18], arrays[1][20, 0] = np.nan, np.inf
     ours = run_op(make_node("Gemm", arrays, {"transB": 1}), arrays, isa=isa)[0]
     assert np.flatnonzero(~np.isfinite(ours[0])).tolist() == [5, 20]
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("dtype", ["f8", "i4", "i8"])
+@pytest.mark.parametrize(("m", "k", "n", "transposed"), [(21, 1600, 37, 0), (21, 1600, 37, 1), (1, 1600, 37, 1)])
+def test_runs_of_k_with_bias_and_residual(isa: str, dtype: str, m: int, k: int, n: int, transposed: int) -> None:
+    rng = np.random.default_rng(k)
+    shapes = [(m, k), (n, k) if transposed else (k, n), (n,), (m, n)]
+    a, b, bias, residual = ((rng.standard_normal(shape) * 100).astype(dtype) for shape in shapes)
+    y = np.zeros((m, n), dtype)
+    params: dict[str, table.ParamValue] = {
+        "batch": [1] * 5, "m": m, "k": k, "n": n, "a_row": k, "a_col": 1, "b_row": 1 if transposed else n,
+        "b_col": k if transposed else 1, "y_row": n, "bias_col": 1, "scale": 1, "bias_scale": 1,
+    }  # fmt: skip
+    plan = load_task("matmul", params, [a, b, bias, residual], y, isa=isa)
+    operands = [array.reshape(-1).view(np.uint8) for array in (a, b, bias, residual)]
+    plan.start(operands, [y.reshape(-1).view(np.uint8)]).execute(0, 1)
+    expected = a @ (b.T if transposed else b) + bias + residual
+    np.testing.assert_allclose(y, expected, rtol=1e-12, atol=1e-12 * float(np.abs(expected).max()))

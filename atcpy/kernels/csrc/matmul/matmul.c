@@ -139,7 +139,7 @@ enum {
 /* True if the one row is multiplied with columns of b where they lie: packing would read and write
  * all of b for a single use.
  */
-static bool takes_dots(const struct matmul_params *p)
+bool matmul_takes_dots(const struct matmul_params *p)
 {
     return p->m == 1 && p->b_packed == 0 && p->b_row == 1;
 }
@@ -147,7 +147,7 @@ static bool takes_dots(const struct matmul_params *p)
 /* True if panels of b are packed or widened into the scratch, by rows that read no pairs. */
 static bool makes_panels(const struct matmul_params *p)
 {
-    return p->weights != WEIGHTS_F32 || (p->b_packed == 0 && !takes_dots(p));
+    return p->weights != WEIGHTS_F32 || (p->b_packed == 0 && !matmul_takes_dots(p));
 }
 
 static bool in_pairs(const struct matmul_params *p)
@@ -273,6 +273,11 @@ struct matmul_item matmul_find_item(const struct matmul_params *p, const struct 
 {
     const struct blocking b = block(p, cpu);
     return find_item(p, &b, item);
+}
+
+int64_t matmul_depth(const struct matmul_params *p, const struct atc_cpu *cpu)
+{
+    return block(p, cpu).kc;
 }
 
 /* --- the loops ------------------------------------------------------------------------------- */
@@ -504,7 +509,7 @@ static void run_groups(const struct drive *d, struct matmul_item it, int64_t col
     const int64_t step = d->b.group * MATMUL_PANEL, end = it.column + columns;
     for (; it.column < end && !atc_spend(d->meter, 1); it.column += step) {
         it.columns = min_i64(step, end - it.column);
-        if (takes_dots(d->p)) {
+        if (matmul_takes_dots(d->p)) {
             run_dots(d, &it);
             continue;
         }

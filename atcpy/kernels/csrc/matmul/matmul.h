@@ -50,6 +50,12 @@ struct matmul_item {
 struct matmul_item matmul_find_item(const struct matmul_params *p, const struct atc_cpu *cpu,
                                     int64_t item);
 
+/* Steps of k of one pass; panels of b over them fit into the scratch, of 2 · MATMUL_PANEL floats or
+ * as many bytes a step, unless one row is multiplied with columns where they lie.
+ */
+int64_t matmul_depth(const struct matmul_params *p, const struct atc_cpu *cpu);
+bool matmul_takes_dots(const struct matmul_params *p);
+
 /* Some rows by up to `blocks` panels, over a run of k: the work of one micro-kernel call. */
 struct matmul_tile {
     const struct kernel_args *args; /* one row may have a long run of k */

@@ -119,6 +119,12 @@ static inline vm vf_is_nan(vf x)
     return VF_COMPARE(x, x, _CMP_UNORD_Q);
 }
 
+/* c + a · b on doubles, rounded once */
+static inline vd_half vd_half_fma(double a, vd_half b, vd_half c)
+{
+    return VF_OP(fmadd_pd)(VF_OP(set1_pd)(a), b, c);
+}
+
 static inline vd vd_zero(void)
 {
     return (vd){VF_OP(setzero_pd)(), VF_OP(setzero_pd)()};

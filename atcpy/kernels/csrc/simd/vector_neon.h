@@ -84,6 +84,12 @@ static inline uint32_t vm_bytes(vm mask)
            0x01010101;
 }
 
+/* c + a · b on doubles, rounded once */
+static inline vd_half vd_half_fma(double a, vd_half b, vd_half c)
+{
+    return vfmaq_n_f64(c, b, a);
+}
+
 /* total + x, lane by lane in double. */
 static inline vd vd_add(vd total, vf x)
 {

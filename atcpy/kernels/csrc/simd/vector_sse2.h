@@ -95,6 +95,12 @@ static inline uint32_t vm_bytes(vm mask)
     return (uint32_t)_mm_cvtsi128_si32(_mm_packs_epi16(words, words)) & 0x01010101;
 }
 
+/* c + a · b on doubles, rounded after each */
+static inline vd_half vd_half_fma(double a, vd_half b, vd_half c)
+{
+    return c + a * b;
+}
+
 /* total + x, lane by lane in double. */
 static inline vd vd_add(vd total, vf x)
 {
