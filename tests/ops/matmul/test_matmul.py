@@ -303,7 +303,7 @@ def test_runs_of_k_with_bias_and_residual(isa: str, dtype: str, m: int, k: int, 
         "b_col": k if transposed else 1, "y_row": n, "bias_col": 1, "scale": 1, "bias_scale": 1,
     }  # fmt: skip
     plan = load_task("matmul", params, [a, b, bias, residual], y, isa=isa)
-    operands = [array.reshape(-1).view(np.uint8) for array in (a, b, bias, residual)]
+    operands: list[Array | None] = [array.reshape(-1).view(np.uint8) for array in (a, b, bias, residual)]
     plan.start(operands, [y.reshape(-1).view(np.uint8)]).execute(0, 1)
     expected = a @ (b.T if transposed else b) + bias + residual
     np.testing.assert_allclose(y, expected, rtol=1e-12, atol=1e-12 * float(np.abs(expected).max()))

@@ -2,6 +2,7 @@
  */
 #include "norm/softmax.h"
 /* The rows need the names, too. */
+#include "simd/short_rows_vector.h"
 #include "simd/softmax_row_vector.h"
 
 static inline void softmax_row(const struct kernel_args *args, const float *src, int64_t n,
@@ -35,29 +36,29 @@ static inline void log_softmax_row(const struct kernel_args *args, const float *
     }
 }
 
-/* `lanes` ≤ VF neighbouring columns. */
-static inline void softmax_columns(const struct kernel_args *args, const float *src, int64_t lanes,
-                                   float *dst)
+/* `lanes` ≤ VF neighbouring columns, whose elements lie `inner` apart. */
+static inline void softmax_columns(const struct kernel_args *args, const float *src, int64_t inner,
+                                   int64_t lanes, float *dst)
 {
     const struct softmax_params *p = args->params;
     vf largest = vf_set1(-INFINITY);
     for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, p->n);)
         for (int64_t i = piece.begin; i < piece.end; i++)
-            largest = vf_max(largest, vf_load_n(src + i * p->inner, lanes, 0));
+            largest = vf_max(largest, vf_load_n(src + i * inner, lanes, 0));
     vd total = vd_zero();
     for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, p->n);)
         for (int64_t i = piece.begin; i < piece.end; i++) {
-            const vf e = vf_exp(vf_sub(vf_load_n(src + i * p->inner, lanes, 0), largest));
+            const vf e = vf_exp(vf_sub(vf_load_n(src + i * inner, lanes, 0), largest));
             total = vd_add(total, e);
             if (p->kind == SOFTMAX)
-                vf_store_n(dst + i * p->inner, e, lanes);
+                vf_store_n(dst + i * inner, e, lanes);
         }
     vf sum = vd_quotient(total, 1);
     if (p->kind == SOFTMAX) {
         const vf scale = vf_div(vf_set1(1), sum);
         for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, p->n);)
             for (int64_t i = piece.begin; i < piece.end; i++) {
-                float *at = dst + i * p->inner;
+                float *at = dst + i * inner;
                 vf_store_n(at, vf_mul(vf_load_n(at, lanes, 0), scale), lanes);
             }
         return;
@@ -69,21 +70,38 @@ static inline void softmax_columns(const struct kernel_args *args, const float *
     sum = vf_load(logs);
     for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, p->n);)
         for (int64_t i = piece.begin; i < piece.end; i++) {
-            const vf x = vf_load_n(src + i * p->inner, lanes, 0);
-            vf_store_n(dst + i * p->inner, vf_sub(vf_sub(x, largest), sum), lanes);
+            const vf x = vf_load_n(src + i * inner, lanes, 0);
+            vf_store_n(dst + i * inner, vf_sub(vf_sub(x, largest), sum), lanes);
         }
+}
+
+/* Up to VF short rows. */
+static inline void softmax_short_rows(const struct kernel_args *args, const float *src,
+                                      int64_t rows, float *dst)
+{
+    const struct softmax_params *p = args->params;
+    float x[SHORT_ROW * VF], y[SHORT_ROW * VF];
+    load_short_rows(src, p->n, rows, x);
+    softmax_columns(args, x, VF, VF, y);
+    store_short_rows(dst, p->n, rows, y);
 }
 
 void FOR_ISA(softmax_f32)(const struct kernel_args *args)
 {
     const struct softmax_params *p = args->params;
+    if (p->inner == 1 && p->n <= SHORT_ROW) {
+        for (int64_t item = args->begin; item < args->end; item += VF)
+            softmax_short_rows(args, (const float *)args->src[0] + item * p->n,
+                               min_i64(VF, args->end - item), (float *)args->dst[0] + item * p->n);
+        return;
+    }
     for (int64_t item = args->begin; item < args->end; item++) {
         const struct softmax_item at = softmax_item_at(p, item);
         const float *src = (const float *)args->src[0] + at.at;
         float *dst = (float *)args->dst[0] + at.at;
         if (p->inner > 1)
             for (int64_t c = 0; c < at.columns; c += VF)
-                softmax_columns(args, src + c, min_i64(VF, at.columns - c), dst + c);
+                softmax_columns(args, src + c, p->inner, min_i64(VF, at.columns - c), dst + c);
         else if (p->kind == SOFTMAX)
             softmax_row(args, src, p->n, dst);
         else

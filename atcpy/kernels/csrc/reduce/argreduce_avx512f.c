@@ -75,19 +75,15 @@ static inline int64_t reduce_row(const struct kernel_args *args, const float *sr
             best = _mm512_mask_mov_ps(best, better, v);
             index = _mm512_mask_mov_epi32(index, better, at);
         }
-    float bests[VF];
-    int32_t indices[VF];
-    _mm512_storeu_ps(bests, best);
-    _mm512_storeu_si512(indices, index);
-    int64_t found = 0;
-    for (int64_t lane = 1; lane < min_i64(n, VF); lane++) {
-        const float v = bests[lane], b = bests[found];
-        const bool equal = v == b || (v != v && b != b);
-        const bool better = b == b && (v != v || (max ? v > b : v < b));
-        if (better || (equal && (indices[lane] > indices[found]) == last))
-            found = lane;
-    }
-    return indices[found];
+    /* The largest of the lanes, or a NaN; of equal ones the first or the last element. */
+    const __mmask16 lanes = first_lanes(n);
+    const float most =
+        max ? _mm512_mask_reduce_max_ps(lanes, best) : _mm512_mask_reduce_min_ps(lanes, best);
+    __mmask16 found = _mm512_mask_cmp_ps_mask(lanes, best, best, _CMP_UNORD_Q);
+    if (found == 0)
+        found = _mm512_mask_cmp_ps_mask(lanes, best, _mm512_set1_ps(most), _CMP_EQ_OQ);
+    return last ? _mm512_mask_reduce_max_epi32(found, index)
+                : _mm512_mask_reduce_min_epi32(found, index);
 }
 
 /* Rows that are shorter than a vector: sixteen rows at a time. */

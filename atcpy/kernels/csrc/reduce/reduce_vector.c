@@ -1,14 +1,14 @@
 /* reduce on vectors: along a row, or over neighbouring columns. */
 #include "core/pieces.h"
 #include "reduce/reduce.h"
+#include "simd/short_rows_vector.h"
 #include "simd/vector.h"
 
 #include <math.h>
 
 enum {
-    ROW_RUN = 16 * VF,  /* of a row, summed in float before it is added in double */
-    COLUMN_RUN = 32,    /* of a column */
-    SHORT_ROW = 2 * VF, /* a row that takes longer by itself than its elements do */
+    ROW_RUN = 16 * VF, /* of a row, summed in float before it is added in double */
+    COLUMN_RUN = 32,   /* of a column */
     PARTS = VF >= 8 ? REDUCE_COLUMNS / VF : 8, /* vectors of a full item, at once */
 };
 
@@ -193,19 +193,18 @@ reduce_columns(struct atc_meter *meter, bool is_long, enum reduce_kind kind, con
 static inline __attribute__((always_inline)) void
 reduce_short_rows(enum reduce_kind kind, const float *src, int64_t n, int64_t lanes, float *dst)
 {
-    int32_t indices[VF];
-    for (int i = 0; i < VF; i++)
-        indices[i] = (int32_t)(n * (i < lanes ? i : lanes - 1));
+    float columns[SHORT_ROW * VF];
+    load_short_rows(src, n, lanes, columns);
     if (takes_extreme(kind)) {
-        vf best = vf_gather(src, indices);
+        vf best = vf_load(columns);
         for (int64_t k = 1; k < n; k++)
-            best = extreme(kind, best, vf_gather(src + k, indices));
+            best = extreme(kind, best, vf_load(columns + k * VF));
         vf_store_n(dst, best, lanes);
         return;
     }
     vd total = vd_zero();
     for (int64_t k = 0; k < n; k++)
-        total = vd_add(total, term(kind, vf_gather(src + k, indices)));
+        total = vd_add(total, term(kind, vf_load(columns + k * VF)));
     const vf y = vd_quotient(total, kind == REDUCE_MEAN ? (double)n : 1);
     vf_store_n(dst, kind == REDUCE_L2 ? vf_sqrt(y) : y, lanes);
     if (kind == REDUCE_LOG_SUM)
