@@ -51,6 +51,35 @@ static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 
 DEFINE_FAMILY(unpool, UNPOOL_FIELDS, .check = check, .cost = cost);
 
+/* The indices [begin, end) into an image of the size of the result; false after a fault. `item` is
+ * a constant where this is inlined for the usual sizes.
+ */
+static inline __attribute__((always_inline)) bool
+place(const struct kernel_args *args, struct atc_piece piece, int64_t item, int64_t elements_in)
+{
+    const int64_t *indices = args->src[UNPOOL_INDICES];
+    const uint8_t *x = args->src[UNPOOL_X];
+    uint8_t *y = args->dst[0];
+    for (int64_t i = piece.begin; i < piece.end; i++) {
+        const int64_t at = indices[i];
+        if (at < 0 || at >= elements_in) {
+            atc_note_fault(args->fault, FAULT_INDEX_OUTSIDE, at, elements_in);
+            return false;
+        }
+        memcpy(y + at * item, x + i * item, (size_t)item);
+    }
+    return true;
+}
+
+/* Where an index into the smaller image lies in the result. */
+static inline int64_t move_index(const int64_t *in, const int64_t *out, int64_t at)
+{
+    const int64_t w = at % in[2], rows = at / in[2];
+    const int64_t h = rows % in[1], slices = rows / in[1];
+    const int64_t d = slices % in[0], plane = slices / in[0];
+    return ((plane * out[0] + d) * out[1] + h) * out[2] + w;
+}
+
 void unpool_any_scalar(const struct kernel_args *args)
 {
     const struct unpool_params *p = args->params;
@@ -61,17 +90,21 @@ void unpool_any_scalar(const struct kernel_args *args)
     if (args->begin >= args->end)
         return;
     atc_clear(args, y, p->planes * out[0] * out[1] * out[2] * p->item);
-    for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, p->n);)
+    const bool same = in[0] == out[0] && in[1] == out[1] && in[2] == out[2];
+    for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, p->n);) {
+        if (same) {
+            if (!(p->item == 4 ? place(args, piece, 4, in_elements)
+                               : place(args, piece, p->item, in_elements)))
+                return;
+            continue;
+        }
         for (int64_t i = piece.begin; i < piece.end; i++) {
             const int64_t at = indices[i];
             if (at < 0 || at >= in_elements) {
                 atc_note_fault(args->fault, FAULT_INDEX_OUTSIDE, at, in_elements);
                 return;
             }
-            const int64_t w = at % in[2], rows = at / in[2];
-            const int64_t h = rows % in[1], slices = rows / in[1];
-            const int64_t d = slices % in[0], plane = slices / in[0];
-            const int64_t to = ((plane * out[0] + d) * out[1] + h) * out[2] + w;
-            memcpy(y + to * p->item, x + i * p->item, (size_t)p->item);
+            memcpy(y + move_index(in, out, at) * p->item, x + i * p->item, (size_t)p->item);
         }
+    }
 }
