@@ -49,6 +49,61 @@ static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 
 DEFINE_FAMILY(compress, COMPRESS_FIELDS, .check = check, .cost = cost);
 
+/* How many conditions are true, none of them beyond n. */
+static bool count_true(const struct kernel_args *args, int64_t *count)
+{
+    const struct compress_params *p = args->params;
+    const uint8_t *condition = args->src[COMPRESS_CONDITION];
+    int64_t found = 0;
+    for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, min_i64(p->conditions, p->n));)
+        for (int64_t i = piece.begin; i < piece.end; i++)
+            found += condition[i] != 0;
+    *count = found;
+    struct atc_piece piece = {p->n, p->n};
+    while (p->conditions > p->n && atc_next_piece(args, &piece, p->conditions))
+        for (int64_t i = piece.begin; i < piece.end; i++)
+            if (condition[i] != 0) {
+                atc_note_fault(args->fault, FAULT_INDEX_OUTSIDE, i, p->n);
+                return false;
+            }
+    return true;
+}
+
+/* Slices of one item: each is written, and the next one over it where its condition is false. A
+ * branch would be guessed wrong as often as not. `y` has room for all.
+ */
+#define DEFINE_PICK(type)                                                                          \
+    static uint8_t *pick_##type(uint8_t *y, const uint8_t *x, const uint8_t *condition, int64_t n) \
+    {                                                                                              \
+        int64_t taken = 0;                                                                         \
+        for (int64_t i = 0; i < n; i++) {                                                          \
+            type value;                                                                            \
+            memcpy(&value, x + i * (int64_t)sizeof value, sizeof value);                           \
+            memcpy(y + taken * (int64_t)sizeof value, &value, sizeof value);                       \
+            taken += condition[i] != 0;                                                            \
+        }                                                                                          \
+        return y + taken * (int64_t)sizeof(type);                                                  \
+    }
+DEFINE_PICK(uint8_t)
+DEFINE_PICK(uint16_t)
+DEFINE_PICK(uint32_t)
+DEFINE_PICK(uint64_t)
+
+static uint8_t *pick(uint8_t *y, const uint8_t *x, const uint8_t *condition, int64_t n,
+                     int64_t bytes)
+{
+    switch (bytes) {
+    case 1:
+        return pick_uint8_t(y, x, condition, n);
+    case 2:
+        return pick_uint16_t(y, x, condition, n);
+    case 4:
+        return pick_uint32_t(y, x, condition, n);
+    default:
+        return pick_uint64_t(y, x, condition, n);
+    }
+}
+
 void compress_any_scalar(const struct kernel_args *args)
 {
     const struct compress_params *p = args->params;
@@ -56,27 +111,21 @@ void compress_any_scalar(const struct kernel_args *args)
         return;
     const uint8_t *condition = args->src[COMPRESS_CONDITION], *x = args->src[COMPRESS_X];
     uint8_t *y = args->dst[COMPRESS_Y];
-    int64_t *count = args->dst[COMPRESS_COUNT];
     const int64_t bytes = p->inner * p->item;
-    *count = 0;
-    for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, p->conditions);)
-        for (int64_t i = piece.begin; i < piece.end; i++) {
-            if (condition[i] == 0)
-                continue;
-            if (i >= p->n) {
-                atc_note_fault(args->fault, FAULT_INDEX_OUTSIDE, i, p->n);
-                return;
-            }
-            (*count)++;
-        }
-    if (bytes == 0)
+    if (!count_true(args, args->dst[COMPRESS_COUNT]) || bytes == 0)
         return;
+    const bool is_single = bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8;
     const int64_t known = min_i64(p->conditions, p->n);
     struct atc_meter meter = {.args = args};
     for (int64_t outer = 0; outer < p->outer; outer++, x += p->n * bytes) {
         if (atc_spend(&meter, 1))
             return;
-        for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, known);)
+        for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, known);) {
+            if (is_single) {
+                y = pick(y, x + piece.begin * bytes, condition + piece.begin,
+                         piece.end - piece.begin, bytes);
+                continue;
+            }
             for (int64_t i = piece.begin; i < piece.end; i++) {
                 if (condition[i] == 0)
                     continue;
@@ -85,5 +134,6 @@ void compress_any_scalar(const struct kernel_args *args)
                 atc_copy(args, y, x + i * bytes, bytes);
                 y += bytes;
             }
+        }
     }
 }
