@@ -242,6 +242,16 @@ def strided_copy(fill: Fill, n: int) -> Iterator[Case]:
                    {"perm": (1, 0)}, rtol=0)  # fmt: skip
 
 
+def col2im(fill: Fill, n: int) -> Iterator[Case]:
+    for dtype in ("f4", "f8"):
+        for stride, pad in ((1, 0), (1, 2), (2, 1)):
+            blocks = (stride * (n - 1) + 3 - 2 * pad, stride + 3 - 2 * pad)
+            arrays = [fill(1, 9 * 2, 2 * n).astype(dtype), np.array(blocks[::-1]), np.array([3, 3])]
+            attrs = {"strides": (stride, stride), "pads": (pad,) * 4}
+            if min(blocks) > 0:
+                yield Case("Col2Im", arrays, attrs, [1, 2])
+
+
 def power(fill: Fill, n: int) -> Iterator[Case]:
     for other in (fill(3, n), fill(1), fill(3, 1)):
         yield Case("Pow", [fill(3, n), other], by_reference=False)
@@ -375,12 +385,13 @@ CASES: dict[str, Callable[[Fill, int], Iterator[Case]]] = {
     "int4_matmul": int4_matmul,
     "dequantize": dequantize, "quant_range": quant_range, "qbinary": qbinary, "qdepthwise": qdepthwise,
     "recurrent": recurrent, "grid_sample": grid_sample, "pow": power,
+    "col2im": col2im,
 }  # fmt: skip
 # Families whose cases have no empty dims.
 NEVER_EMPTY = {
     "conv2d", "conv_transpose2d", "convnd", "depthwise2d", "attention", "batchnorm", "normalize", "lrn", "pool2d",
     "poolnd", "resize2d", "interp", "rotary", "qgemm", "int4_matmul", "qdepthwise", "softmax",
-    "grid_sample",
+    "grid_sample", "col2im",
 }  # fmt: skip
 ELSEWHERE = {
     "aipp": "test_aipp.py",

@@ -1,17 +1,5 @@
-/* col2im: sums columns of blocks into the image that the blocks were cut from.
- *
- *     x  [planes, kernel…, cols…]
- *     y  [planes, image…]; tap k of block j is added to element i = j · stride + k · dilation − pad
- */
-#include "core/pieces.h"
-
-enum { COL2IM_DIMS = 3 };
-
-#define COL2IM_FIELDS(I64, I64S, F64, ENUM)                                                        \
-    I64(planes)                                                                                    \
-    I64S(image, COL2IM_DIMS) I64S(kernel, COL2IM_DIMS) I64S(cols, COL2IM_DIMS)                     \
-        I64S(stride, COL2IM_DIMS) I64S(dilation, COL2IM_DIMS) I64S(pad, COL2IM_DIMS)
-DECLARE_PARAMS(col2im, COL2IM_FIELDS)
+/* The col2im family: its checker and its cut into planes. */
+#include "conv/col2im.h"
 
 static const char *check(const struct task_view *task)
 {
@@ -49,53 +37,3 @@ static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 }
 
 DEFINE_FAMILY(col2im, COL2IM_FIELDS, .check = check, .cost = cost);
-
-/* Where tap k of block j lies along a dim, or −1 in the padding. */
-static int64_t image_index(const struct col2im_params *p, int dim, int64_t j, int64_t k)
-{
-    const int64_t at = j * p->stride[dim] + k * p->dilation[dim] - p->pad[dim];
-    return at < p->image[dim] ? at : -1;
-}
-
-#define DEFINE_COL2IM(T, suffix)                                                                   \
-    /* One tap of all blocks; returns the columns after its own. */                                \
-    static const T *add_tap_##suffix(struct atc_meter *meter, T *y, const T *x, int64_t kd,        \
-                                     int64_t kh, int64_t kw)                                       \
-    {                                                                                              \
-        const struct col2im_params *p = meter->args->params;                                       \
-        for (int64_t jd = 0; jd < p->cols[0]; jd++)                                                \
-            for (int64_t jh = 0; jh < p->cols[1]; jh++, x += p->cols[2]) {                         \
-                const int64_t d = image_index(p, 0, jd, kd), h = image_index(p, 1, jh, kh);        \
-                if (atc_spend(meter, p->cols[2]))                                                  \
-                    return x;                                                                      \
-                struct atc_piece piece = {0};                                                      \
-                while (d >= 0 && h >= 0 && atc_next_piece(meter->args, &piece, p->cols[2]))        \
-                    for (int64_t jw = piece.begin; jw < piece.end; jw++) {                         \
-                        const int64_t w = image_index(p, 2, jw, kw);                               \
-                        if (w >= 0)                                                                \
-                            y[(d * p->image[1] + h) * p->image[2] + w] += x[jw];                   \
-                    }                                                                              \
-            }                                                                                      \
-        return x;                                                                                  \
-    }                                                                                              \
-                                                                                                   \
-    void col2im_##suffix##_scalar(const struct kernel_args *args)                                  \
-    {                                                                                              \
-        const struct col2im_params *p = args->params;                                              \
-        struct atc_meter meter = {.args = args};                                                   \
-        const int64_t image = p->image[0] * p->image[1] * p->image[2];                             \
-        const int64_t columns = p->kernel[0] * p->kernel[1] * p->kernel[2] * p->cols[0] *          \
-                                p->cols[1] * p->cols[2];                                           \
-        for (int64_t item = args->begin; item < args->end; item++) {                               \
-            const T *x = (const T *)args->src[0] + item * columns;                                 \
-            T *y = (T *)args->dst[0] + item * image;                                               \
-            atc_clear(args, y, image * (int64_t)sizeof *y);                                        \
-            for (int64_t kd = 0; kd < p->kernel[0]; kd++)                                          \
-                for (int64_t kh = 0; kh < p->kernel[1]; kh++)                                      \
-                    for (int64_t kw = 0; kw < p->kernel[2] && !atc_spend(&meter, 1); kw++)         \
-                        x = add_tap_##suffix(&meter, y, x, kd, kh, kw);                                 \
-        }                                                                                          \
-    }
-
-DEFINE_COL2IM(float, f32)
-DEFINE_COL2IM(double, f64)
