@@ -45,9 +45,11 @@ def expand_hardmax(node: Node, rw: Rewriter) -> Sequence[Value] | Reject:
     size = x.desc.shape[axis] if rank else 1
     if not isinstance(size, int):
         return Reject("shape-unknown", node.name)
-    indices = rw.const(np.arange(size).reshape(-1, *[1] * (rank - axis - 1)))
-    largest = rw.op("ArgMax", x, axis=axis, keepdims=1)
-    return [rw.op("Cast", rw.op("Equal", indices, largest), to=x.desc.dtype.onnx)]
+    values = rw.const(np.array([0, 1], x.desc.dtype.numpy))
+    if not rank:
+        return [rw.op("Gather", values, rw.const(np.array(1)))]
+    largest = rw.op("ArgMax", x, axis=axis, keepdims=0)
+    return [rw.op("OneHot", largest, rw.const(np.array(size)), values, axis=axis)]
 
 
 register_operator(OpDef(name="Hardmax", infer=infer_softmax, expand=expand_hardmax, axis=Axis(-1)))

@@ -65,11 +65,13 @@ static inline int64_t reduce_row(const struct kernel_args *args, const float *sr
     const __m512i step = _mm512_set1_epi32(VF);
     __m512i at = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     __m512i index = at;
-    __m512 best = _mm512_maskz_loadu_ps(first_lanes(n), src);
+    __m512 best = n >= VF ? _mm512_loadu_ps(src) : _mm512_maskz_loadu_ps(first_lanes(n), src);
     for (struct atc_piece piece = {VF, VF}; atc_next_piece(args, &piece, n);)
         for (int64_t k = piece.begin; k < piece.end; k += VF) {
             const __mmask16 lanes = first_lanes(n - k);
-            const __m512 v = _mm512_maskz_loadu_ps(lanes, src + k);
+            /* Masked loads do not make the CPU read ahead. */
+            const __m512 v =
+                n - k >= VF ? _mm512_loadu_ps(src + k) : _mm512_maskz_loadu_ps(lanes, src + k);
             const __mmask16 better = lanes & beats(v, best, max, last);
             at = _mm512_add_epi32(at, step);
             best = _mm512_mask_mov_ps(best, better, v);
