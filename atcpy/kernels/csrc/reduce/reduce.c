@@ -70,14 +70,19 @@ static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
                         atc_add(reduce_product(p->reduced), atc_mul(runs, RUN_WORK)))};
 }
 
-/* Products would leave float's range for other inputs than the definition's; logs of exponentials
- * are rare.
- */
+/* Products go in double; logs of exponentials are rare. */
 bool reduce_fits_vectors(const struct task_view *task);
 bool reduce_fits_vectors(const struct task_view *task)
 {
     const struct reduce_params *p = task->params;
     return p->kind != REDUCE_PROD && p->kind != REDUCE_LOG_SUM_EXP;
+}
+
+bool reduce_multiplies(const struct task_view *task);
+bool reduce_multiplies(const struct task_view *task)
+{
+    const struct reduce_params *p = task->params;
+    return p->kind == REDUCE_PROD;
 }
 
 /* Integers join in any order; of doubles, sums. */

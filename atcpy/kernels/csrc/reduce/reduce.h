@@ -55,6 +55,23 @@ static inline int64_t reduce_product(const int64_t *dims)
     return dims[0] * dims[1] * dims[2] * dims[3];
 }
 
+/* From one result's elements to the next one's, where each result is of one dense row that is not
+ * long; else −1.
+ */
+static inline int64_t reduce_row_stride(const struct reduce_params *p, int64_t max_row)
+{
+    int64_t stride = 0, dims = 0;
+    if (p->inner != 1 || p->reduced_stride[3] != 1 || p->reduced[3] > max_row ||
+        reduce_product(p->reduced) != p->reduced[3])
+        return -1;
+    for (int i = 0; i < REDUCE_DIMS; i++)
+        if (p->kept[i] != 1) {
+            stride = p->kept_stride[i];
+            dims++;
+        }
+    return dims <= 1 ? stride : -1;
+}
+
 /* Divisions take as long as the reduction of a short row: there are as few as can be. */
 static inline struct reduce_item reduce_item_at(const struct reduce_params *p, int64_t item)
 {

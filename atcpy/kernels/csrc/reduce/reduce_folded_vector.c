@@ -3,27 +3,66 @@
  */
 #include "core/pieces.h"
 #include "reduce/reduce.h"
+#include "simd/vector.h"
 
-/* Doubles are added in a fixed number of lanes, which no compiler may choose by itself. */
-enum { LANES = 16 };
+/* A row is joined in a fixed number of lanes, in double, which no compiler may choose by itself. */
+enum { LANES = 16, HALF = VF / 2, ROW_PARTS = LANES / HALF };
 
-static inline __attribute__((always_inline)) double sum_row(const double *src, int64_t n)
+typedef float vf_half __attribute__((vector_size(4 * HALF)));
+
+static inline vd_half load_f64(const double *at)
 {
-    double lanes[LANES] = {0}, sum = 0;
-    int64_t i = 0;
-    for (; i + LANES <= n; i += LANES)
-        for (int lane = 0; lane < LANES; lane++)
-            lanes[lane] += src[i + lane];
-    for (int width = LANES / 2; width > 0; width /= 2)
-        for (int lane = 0; lane < width; lane++)
-            lanes[lane] += lanes[lane + width];
-    for (; i < n; i++)
-        sum += src[i];
-    return lanes[0] + sum;
+    vd_half x;
+    memcpy(&x, at, sizeof x);
+    return x;
 }
+
+static inline vd_half load_f32(const float *at)
+{
+    vf_half x;
+    memcpy(&x, at, sizeof x);
+    return __builtin_convertvector(x, vd_half);
+}
+
+#define DEFINE_ROW(name, T, load, start, op)                                                       \
+    static inline __attribute__((always_inline)) double name(const T *src, int64_t n)              \
+    {                                                                                              \
+        vd_half parts[ROW_PARTS];                                                                  \
+        double lanes[HALF], rest = start;                                                          \
+        int64_t i = 0;                                                                             \
+        _Pragma("GCC unroll 8") for (int part = 0; part < ROW_PARTS; part++)                       \
+            parts[part] = (vd_half){0} + start;                                                    \
+        for (; i + LANES <= n; i += LANES)                                                         \
+            _Pragma("GCC unroll 8") for (int part = 0; part < ROW_PARTS; part++)                   \
+                parts[part] = parts[part] op load(src + i + part * HALF);                          \
+        _Pragma("GCC unroll 3") for (int width = ROW_PARTS / 2; width > 0; width /= 2)             \
+            _Pragma("GCC unroll 4") for (int part = 0; part < width; part++)                       \
+                parts[part] = parts[part] op parts[part + width];                                  \
+        memcpy(lanes, parts, sizeof lanes);                                                        \
+        for (int width = HALF / 2; width > 0; width /= 2)                                          \
+            for (int lane = 0; lane < width; lane++)                                               \
+                lanes[lane] = lanes[lane] op lanes[lane + width];                                  \
+        for (; i < n; i++)                                                                         \
+            rest = rest op src[i];                                                                 \
+        return lanes[0] op rest;                                                                   \
+    }
+DEFINE_ROW(sum_row, double, load_f64, 0.0, +)
+DEFINE_ROW(product_row, float, load_f32, 1.0, *)
 
 /* `row` joins a dense row of n elements at `src` into acc[0], `join` the element v into a. */
 #define FOLD(T, A, start, row, join)                                                               \
+    {                                                                                              \
+    if (row_stride >= 0) {                                                                         \
+        const int64_t n = p->reduced[3], kind = p->kind;                                           \
+        T *dst = args->dst[0];                                                                     \
+        for (int64_t item = args->begin; item < args->end; item++) {                               \
+            const T *src = (const T *)args->src[0] + item * row_stride;                            \
+            A acc[1] = {start};                                                                    \
+            row;                                                                                   \
+            dst[item] = kind == REDUCE_MEAN ? MEAN(T, acc[0]) : (T)acc[0];                         \
+        }                                                                                          \
+        return;                                                                                    \
+    }                                                                                              \
     for (int64_t item = args->begin; item < args->end; item++) {                                   \
         const struct reduce_item at = reduce_item_at(p, item);                                     \
         A acc[REDUCE_COLUMNS];                                                                     \
@@ -56,6 +95,7 @@ static inline __attribute__((always_inline)) double sum_row(const double *src, i
                 }                                                                                  \
         T *dst = (T *)args->dst[0] + at.dst;                                                       \
         FINISH(T, A)                                                                               \
+    } \
     }
 
 #define FINISH(T, A)                                                                               \
@@ -78,6 +118,7 @@ static inline __attribute__((always_inline)) double sum_row(const double *src, i
 #define BEGIN                                                                                      \
     const struct reduce_params *p = args->params;                                                  \
     struct atc_meter meter = {.args = args};                                                       \
+    const int64_t row_stride = reduce_row_stride(p, ATC_PIECE);                                    \
     const int64_t terms = reduce_product(p->reduced);
 
 /* Sums wrap around; means are rounded towards 0. */
@@ -111,10 +152,17 @@ DEFINE_INTEGERS(int32_t, uint32_t, INT32_MIN, INT32_MAX, reduce_folded_i32)
 DEFINE_INTEGERS(int64_t, uint64_t, INT64_MIN, INT64_MAX, reduce_folded_i64)
 
 #undef MEAN
-#define MEAN(T, sum) ((sum) / (T)terms)
+#define MEAN(T, sum) (T)((sum) / (double)terms)
 
 void FOR_ISA(reduce_folded_f64)(const struct kernel_args *args)
 {
     BEGIN
     FOLD(double, double, 0.0, acc[0] += sum_row(src, n), a + v)
+}
+
+/* Products, which would leave float's range for other inputs than the definition's. */
+void FOR_ISA(reduce_folded_f32)(const struct kernel_args *args)
+{
+    BEGIN
+    FOLD(float, double, 1.0, acc[0] *= product_row(src, n), a * (double)v)
 }

@@ -129,6 +129,25 @@ reduce_rows(struct atc_meter *meter, bool is_long, enum reduce_kind kind, const 
     return kind == REDUCE_MAX ? vf_largest_lane(best) : -vf_largest_lane(vf_neg(best));
 }
 
+/* Joins the rows of a column of up to VF results into `best`, four at a time, which do not wait for
+ * each other; returns how many rows there were.
+ */
+static inline __attribute__((always_inline)) int64_t extreme_column(enum reduce_kind kind,
+                                                                    const float *at, int64_t stride,
+                                                                    int64_t rows, int64_t lanes,
+                                                                    vf *best)
+{
+    vf acc[4] = {*best, *best, *best, *best};
+    int64_t m = 0;
+    for (; m + 4 <= rows; m += 4)
+        for (int a = 0; a < 4; a++) {
+            const float *row = at + (m + a) * stride;
+            acc[a] = extreme(kind, acc[a], lanes == VF ? vf_load(row) : vf_load_n(row, lanes, 0));
+        }
+    *best = extreme(kind, extreme(kind, acc[0], acc[1]), extreme(kind, acc[2], acc[3]));
+    return m;
+}
+
 /* `parts` vectors of neighbouring results; the last has `last` lanes. */
 static inline __attribute__((always_inline)) void
 reduce_columns(struct atc_meter *meter, bool is_long, enum reduce_kind kind, const float *src,
@@ -149,7 +168,11 @@ reduce_columns(struct atc_meter *meter, bool is_long, enum reduce_kind kind, con
                                   k * p->reduced_stride[2];
                 if (is_long && atc_spend(meter, VF * min_i64(p->reduced[3], COLUMN_RUN)))
                     return;
-                for (int64_t m = 0; m < p->reduced[3]; m++, at += p->reduced_stride[3]) {
+                int64_t m = 0;
+                if (parts == 1 && takes_extreme(kind) && !is_long)
+                    m = extreme_column(kind, at, p->reduced_stride[3], p->reduced[3], last, acc);
+                at += m * p->reduced_stride[3];
+                for (; m < p->reduced[3]; m++, at += p->reduced_stride[3]) {
                     for (int a = 0; a < parts; a++) {
                         const vf x = a < parts - 1 || last == VF ? vf_load(at + a * VF)
                                                                  : vf_load_n(at + a * VF, last, 0);
@@ -260,6 +283,12 @@ static inline __attribute__((always_inline)) void reduce_all(const struct kernel
         return;
     }
     struct atc_meter meter = {.args = args};
+    const int64_t row_stride = reduce_row_stride(p, ATC_PIECE);
+    if (!is_long && row_stride >= 0) {
+        for (int64_t item = args->begin; item < args->end; item++)
+            dst[item] = reduce_rows(&meter, is_long, kind, src + item * row_stride);
+        return;
+    }
     for (int64_t item = args->begin; item < args->end; item++) {
         const struct reduce_item at = reduce_item_at(p, item);
         reduce_one(&meter, is_long, kind, src + at.src, at.columns, dst + at.dst);

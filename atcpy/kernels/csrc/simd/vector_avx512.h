@@ -87,10 +87,8 @@ static inline vf vf_keep_n(vf x, int64_t n, float rest)
 /* The largest of all lanes; NaN if one is. */
 static inline float vf_largest_lane(vf x)
 {
-    x = vf_max(x, _mm512_shuffle_f32x4(x, x, 0x4e));
-    x = vf_max(x, _mm512_shuffle_f32x4(x, x, 0xb1));
-    x = vf_max(x, _mm512_permute_ps(x, 0x4e));
-    return _mm512_cvtss_f32(vf_max(x, _mm512_permute_ps(x, 0xb1)));
+    return _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q) != 0 ? __builtin_nanf("")
+                                                       : _mm512_reduce_max_ps(x);
 }
 
 /* to[i] = the sum of the lanes of x[i]. */
