@@ -13,6 +13,7 @@ static inline void philox(uint64_t key, uint64_t counter, uint32_t words[PHILOX_
 {
     uint32_t a = (uint32_t)counter, b = (uint32_t)(counter >> 32), c = 0, d = 0;
     uint32_t low_key = (uint32_t)key, high_key = (uint32_t)(key >> 32);
+#pragma GCC unroll 10
     for (int round = 0; round < PHILOX_ROUNDS; round++) {
         const uint64_t of_a = UINT64_C(0xD2511F53) * a, of_c = UINT64_C(0xCD9E8D57) * c;
         a = (uint32_t)(of_c >> 32) ^ b ^ low_key;
@@ -28,15 +29,20 @@ static inline void philox(uint64_t key, uint64_t counter, uint32_t words[PHILOX_
     words[3] = d;
 }
 
-/* Two numbers in [0, 1), of 53 bits each. */
+/* A number in [0, 1), of 53 bits. */
+static inline double philox_number(uint32_t high, uint32_t low)
+{
+    const uint64_t bits = (uint64_t)high << 32 | low;
+    return (double)(int64_t)(bits >> 11) * 0x1p-53;
+}
+
+/* Two of them. */
 static inline void philox_uniform(uint64_t key, uint64_t counter, double numbers[2])
 {
     uint32_t words[PHILOX_WORDS];
     philox(key, counter, words);
-    for (int i = 0; i < 2; i++) {
-        const uint64_t bits = (uint64_t)words[2 * i] << 32 | words[2 * i + 1];
-        numbers[i] = (double)(bits >> 11) * 0x1p-53;
-    }
+    numbers[0] = philox_number(words[0], words[1]);
+    numbers[1] = philox_number(words[2], words[3]);
 }
 
 /* The key of a launch: the seed that the model gives, or one of its own. */
