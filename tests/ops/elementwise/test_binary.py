@@ -96,6 +96,21 @@ def test_fmod_has_the_sign_of_the_dividend(dtype: type) -> None:
     np.testing.assert_array_equal(run_op(node, [a, b])[0], np.array([1, -1, 1, -1], dtype))
 
 
+def test_fmod_is_exact_whatever_the_quotient() -> None:
+    rng = np.random.default_rng(0)
+    bits = rng.integers(0, 2**32, (2, 20_000), dtype=np.uint32).view(np.float32)  # all magnitudes, NaN and infinities
+    near = (rng.integers(-9999, 9999, 20_000) * 0.1).astype(np.float32)  # quotients close to whole numbers
+    a = np.concatenate([bits[0], near, np.array([2**27, -(2**27), 5, -5, 0.0, -0.0, 5], np.float32)])
+    b = np.concatenate(
+        [bits[1], np.full(20_000, 0.1, np.float32), np.array([0.75, 1.25, np.inf, -np.inf, 2, 2, 0], "f4")]
+    )
+    with np.errstate(invalid="ignore"):
+        expected = np.fmod(a, b)
+    (ours,) = run_op(make_node("Mod", [a, b], {"fmod": 1}), [a, b])
+    np.testing.assert_array_equal(ours, expected)
+    np.testing.assert_array_equal(np.signbit(ours), np.signbit(np.where(np.isnan(ours), ours, expected)))
+
+
 @pytest.mark.parametrize("dtype", INTEGERS[:4], ids=lambda dtype: dtype.__name__)
 def test_the_lowest_integer_divided_by_minus_one_wraps(dtype: type) -> None:
     a, b = np.array([np.iinfo(dtype).min], dtype), np.array([-1], dtype)

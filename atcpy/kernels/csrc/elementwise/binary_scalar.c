@@ -9,15 +9,32 @@
  */
 enum { REMAINDER_WORK = 64 };
 
+/* The remainder of floats whose quotient is below 2^27: it is never rounded to a whole number,
+ * whose product with b is exact in double, and so is what is left of a. Others go bit by bit.
+ */
+static float remainder_float(float a, float b)
+{
+    const double quotient = (double)a / (double)b;
+    if (!(fabs(quotient) < 0x1p27) || isinf(b))
+        return fmodf(a, b);
+    const double whole = (double)(int32_t)quotient;
+    return copysignf((float)((double)a - whole * (double)b), a);
+}
+
+static double remainder_double(double a, double b)
+{
+    return fmod(a, b);
+}
+
 #define DEFINE_FLOAT_OPS(type, f)                                                                  \
     static type fmod_##type(type a, type b)                                                        \
     {                                                                                              \
-        return fmod##f(a, b);                                                                      \
+        return remainder_##type(a, b);                                                                      \
     }                                                                                              \
                                                                                                    \
     static type mod_##type(type a, type b)                                                         \
     {                                                                                              \
-        const type rest = fmod##f(a, b);                                                           \
+        const type rest = remainder_##type(a, b);                                                           \
         if (rest == 0)                                                                             \
             return copysign##f(rest, b);                                                           \
         return (rest < 0) != (b < 0) ? rest + b : rest;                                            \
