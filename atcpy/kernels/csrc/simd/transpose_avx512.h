@@ -21,9 +21,11 @@ transpose_tile16(const float *src, int64_t src_stride, int64_t n_src, __mmask16 
                  float *dst, int64_t dst_stride, int64_t n_dst, __mmask16 dst_mask)
 {
     __m512 a[TILE512], b[TILE512];
+    /* A load of no lanes from a page that is not there takes hundreds of cycles. */
 #pragma GCC unroll 16
     for (int i = 0; i < TILE512; i++)
-        a[i] = _mm512_maskz_loadu_ps(i < n_src ? src_mask : 0, src + i * src_stride);
+        a[i] =
+            _mm512_maskz_loadu_ps(i < n_src ? src_mask : 0, src + (i < n_src ? i : 0) * src_stride);
 #pragma GCC unroll 8
     for (int i = 0; i < TILE512; i += 2) {
         b[i] = _mm512_unpacklo_ps(a[i], a[i + 1]);
