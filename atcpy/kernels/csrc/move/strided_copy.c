@@ -75,7 +75,8 @@ static const char *check(const struct task_view *task)
 enum { PLATE_BYTES = 16384, TILE = 16 };
 
 /* The columns are the last dim. The rows are the dim along which the source lies, so that both
- * sides of a transpose are read and written in whole cache lines; else the last but one. Plates are
+ * sides of a transpose are read and written in whole cache lines; else the last but one, or the
+ * longest where that is short. Plates are
  * those of nested loops: over the dims that are neither, over plates of rows, over plates of
  * columns.
  */
@@ -90,12 +91,18 @@ struct cutting {
 
 static int64_t row_dim(const struct strided_copy_params *p)
 {
+    enum { FEW = 3, FEW_ROWS = 8 }; /* a transpose, or any copy, is slow along fewer */
     const int64_t last = p->rank - 1;
     if (p->src_strides[last] != 1)
         for (int64_t i = last - 1; i >= 0; i--)
-            if (p->src_strides[i] == 1 && p->dims[i] > 1)
+            if (p->src_strides[i] == 1 && p->dims[i] >= FEW)
                 return i;
-    return last - 1;
+    int64_t rows = last - 1;
+    if (rows >= 0 && p->dims[rows] < FEW_ROWS)
+        for (int64_t i = last - 2; i >= 0; i--)
+            if (p->dims[i] > p->dims[rows])
+                rows = i;
+    return rows;
 }
 
 static int64_t ceil_of(int64_t a, int64_t b)
@@ -177,7 +184,8 @@ static bool transposes(const struct strided_copy_params *p, int64_t item, int64_
 
 bool strided_copy_transposes_b32(const struct task_view *task)
 {
-    return transposes(task->params, 4, 3);
+    const struct strided_copy_params *p = task->params;
+    return transposes(p, 4, 3) && p->src_strides[p->rank - 1] != 3;
 }
 
 bool strided_copy_transposes(const struct task_view *task)

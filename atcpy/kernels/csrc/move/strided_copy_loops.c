@@ -62,6 +62,16 @@ typedef struct {
                 memcpy(dst + c * item, &value, sizeof value);                                      \
         }                                                                                          \
     }                                                                                              \
+    /* Every n-th element: a constant where this is inlined, so that loads are whole vectors. */   \
+    static inline __attribute__((always_inline)) void every_##type(                                \
+        int64_t n, uint8_t *dst, const uint8_t *src, const struct plate *p)                        \
+    {                                                                                              \
+        const int64_t item = sizeof(type), rows = p->rows, columns = p->columns;                   \
+        const int64_t src_row = p->src_row * item, dst_row = p->dst_row * item;                    \
+        for (int64_t r = 0; r < rows; r++, src += src_row, dst += dst_row)                         \
+            for (int64_t c = 0; c < columns; c++)                                                  \
+                memcpy(dst + c * item, src + n * c * item, sizeof(type));                          \
+    }                                                                                              \
     static void copy_##type(uint8_t *dst, const uint8_t *src, const struct plate *p)               \
     {                                                                                              \
         const int64_t item = sizeof(type);                                                         \
@@ -71,6 +81,14 @@ typedef struct {
         }                                                                                          \
         if (p->src_column == 0 && p->dst_column == 1) {                                            \
             fill_##type(dst, src, p);                                                              \
+            return;                                                                                \
+        }                                                                                          \
+        if (p->src_column == 2 && p->dst_column == 1) {                                            \
+            every_##type(2, dst, src, p);                                                          \
+            return;                                                                                \
+        }                                                                                          \
+        if (p->src_column == 3 && p->dst_column == 1) {                                            \
+            every_##type(3, dst, src, p);                                                          \
             return;                                                                                \
         }                                                                                          \
         const bool along = p->columns >= p->rows;                                                  \
