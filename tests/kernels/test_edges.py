@@ -399,6 +399,7 @@ ELSEWHERE = {
     "graph_kernel": "test_graph_kernel.py",
     "winograd2d": "test_winograd2d.py",
     "range": "test_range.py",
+    "random": "../ops/test_random.py",
 }  # NaN and infinity spread to whole tiles, in each row by its own sums
 ROWS = [(row.family, row.isa) for row in kernel_table()]
 VECTOR_FAMILIES = {family for family, isa in ROWS if isa != "scalar"}

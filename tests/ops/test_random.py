@@ -12,6 +12,7 @@ import atcpy
 from atcpy.ir import DType
 from atcpy.kernels import _kernels, table
 from tests.harness import load_task, make_node, run_op
+from tests.isa import ISAS
 from tests.ops.philox import draw, draw_classes, philox
 
 SHAPES = [(), (0,), (1,), (2,), (5, 7), (3, 1, 683)]  # the last is larger than a work item's 1 024
@@ -34,21 +35,22 @@ def test_the_generator_is_that_of_random123(key: int, counter: list[int], words:
     assert philox(key, counter) == words  # known-answer tests of Random123
 
 
+@pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize(("kind", "names"), [("RandomUniform", ("low", "high")), ("RandomNormal", ("mean", "scale"))])
 def test_draws_have_the_bits_of_the_reference(
-    kind: str, names: tuple[str, str], shape: tuple[int, ...], dtype: type
+    isa: str, kind: str, names: tuple[str, str], shape: tuple[int, ...], dtype: type
 ) -> None:
     for a, b, seed in ((-1.5, 2.25, 3.5), (0.0, 1.0, -0.0)):
         attrs: dict[str, object] = {"shape": shape, "dtype": DTYPES[dtype].onnx, "seed": seed, names[0]: a, names[1]: b}
         expected = draw(kind.removeprefix("Random").lower(), a, b, seed, shape, dtype)
         if shape:
-            np.testing.assert_array_equal(run_op(make_node(kind, [], attrs), [])[0], expected)
+            np.testing.assert_array_equal(run_op(make_node(kind, [], attrs), [], isa=isa)[0], expected)
         del attrs["shape"]
         x = np.zeros(shape, np.int8)
         for threads in (1, 3):
-            (like,) = run_op(make_node(f"{kind}Like", [x], attrs), [x], threads=threads)
+            (like,) = run_op(make_node(f"{kind}Like", [x], attrs), [x], isa=isa, threads=threads)
             np.testing.assert_array_equal(like, expected)
 
 
