@@ -330,7 +330,7 @@ ci: export ENGINES := atcpy
 # tests/kernels tries each: of the ops themselves a third runs each day.
 ci: export ASAN_TESTS := tests/kernels tests/ops --ignore=tests/ops/contrib --one-in tests/ops=3
 ci: export PLANTED := --share 3 --seconds 240
-ci: export DIST_ARGS := -Csetup-args=-Doptimization=0  # what is packed is tried here, not how fast it is
+ci: export DIST_ARGS := -Csetup-args=-Doptimization=1  # what is packed is tried here, not how fast it is
 ci: build ## what .ci/run runs: each step once, with its seconds
 	@start=$$(date +%s); $(MAKE) --no-print-directory -j 2 --output-sync $(CI_CHECKS) || exit 1; \
 	echo "ci: $(CI_CHECKS) took $$(($$(date +%s) - start)) s"; \
