@@ -21,9 +21,8 @@ JOBS   ?= $(shell nproc 2>/dev/null || echo 2)
 
 BIN    := $(VENV)/bin
 PY     := $(BIN)/python
-# A worker that has nothing left takes tests from the other. Bytecode is kept, also where the environment says
-# otherwise: without it each worker, and each process that a test starts, compiles every module again.
-PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n 2 --dist worksteal
+# A worker that has nothing left takes tests from the other.
+PYTEST := $(BIN)/pytest -n 2 --dist worksteal
 STAMP  := $(VENV)/.installed
 C_CODE  = $(shell find atcpy examples tests -name '*.[ch]' -o -name '*.inc')
 MESON   = PATH="$(abspath $(BIN)):$$PATH" $(BIN)/meson
@@ -32,6 +31,8 @@ NINJA   = PATH="$(abspath $(BIN)):$$PATH" $(BIN)/ninja
 MODULE  := _kernels.abi3.so
 
 export PYTHONPATH := $(CURDIR)
+# Bytecode is kept, also where the environment says otherwise: without it each process compiles every module again.
+export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .PHONY: help venv lock build fmt fmt-check lint type test test-all test-shuffled mutants golden conformance levels e2e scale-out bench models demo docs site proto asan tsan valgrind coverage fuzz fuzz-kernels planted fuzz-graphs fuzz-passes fuzz-tensorflow fuzz-importers fuzz-short gate gate-share coverage-python isas amx aarch64 oldest wheel dist reproducible python313 ci clean
