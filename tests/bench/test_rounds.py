@@ -4,8 +4,17 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from atcpy.bench import rounds
 from atcpy.bench.rounds import MIN_ROUNDS, compare_medians, compare_rounds, measure, median_interval
 from atcpy.bench.sides import Feeds, Side
+
+USERS_ROUND_SECONDS = 0.1
+
+
+@pytest.fixture(autouse=True)
+def _whole_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rounds as long as those of users; the clock here takes no time."""
+    monkeypatch.setattr(rounds, "ROUND_SECONDS", USERS_ROUND_SECONDS)
 
 
 class Clock:

@@ -198,9 +198,8 @@ BRANCHES = """<ir_version: 8, opset_import: ["" : 17]> g (float[64,64] x) => (fl
 
 
 @pytest.fixture
-def branches(invoke: Invoke, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A package with two streams beside its model, for short rounds."""
-    monkeypatch.setattr("atcpy.bench.rounds.ROUND_SECONDS", 1e-3)
+def branches(invoke: Invoke, tmp_path: Path) -> Path:
+    """A package with two streams beside its model."""
     onnx.save(onnx.parser.parse_model(BRANCHES), tmp_path / "branches.onnx")
     assert invoke("convert", tmp_path / "branches.onnx", "-o", tmp_path / "branches", "-q").code == 0
     return tmp_path / "branches.om"

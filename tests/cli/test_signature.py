@@ -74,9 +74,8 @@ def test_other_side_of_a_benchmark_is_asked_too(invoke: Invoke, signed: Path, sh
 
 
 def test_a_package_that_a_benchmark_converts_needs_no_signature(
-    invoke: Invoke, signed: Path, shelf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    invoke: Invoke, signed: Path, shelf: Path, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("atcpy.bench.rounds.ROUND_SECONDS", 1e-3)
     arguments = ("bench", signed, "--streams", "--vs-model", shelf / "linear.onnx", "--min-time", "0.01")
     ran = invoke(*arguments, "--require-signature", tmp_path / "pub1.pem")
     assert ran.code == 0, ran.err
