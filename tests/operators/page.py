@@ -102,10 +102,16 @@ def _cases() -> Mapping[Key, int]:
     return cases_by_op(tuple((TESTS / "conformance" / "passing.txt").read_text(encoding="utf-8").split()))
 
 
+@cache
+def _histories() -> Mapping[Key, Sequence[OpSchema]]:
+    found: dict[Key, list[OpSchema]] = defaultdict(list)
+    for schema in onnx.defs.get_all_schemas_with_history():
+        found[schema.domain, schema.name].append(schema)
+    return found
+
+
 def _opsets(schema: OpSchema) -> str:
-    history = [
-        s for s in onnx.defs.get_all_schemas_with_history() if (s.domain, s.name) == (schema.domain, schema.name)
-    ]
+    history = _histories()[schema.domain, schema.name]
     first = min(s.since_version for s in history)
     gone = [s.since_version for s in history if s.deprecated]
     last = min(gone) - 1 if gone else NEWEST[schema.domain]
