@@ -322,10 +322,12 @@ oldest: build ## the quick tests with the lowest versions that pyproject.toml al
 	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check -r $(OLDEST)/requirements.txt
 	$(OLDEST)/bin/python -m pytest -n 2 --dist worksteal -p no:cacheprovider -m "not slow" $(OLDEST_TESTS)
 
-# Checks that leave a core idle run beside each other. Then one after the other; test-all comes last: its summary is what
-# a reader of the log looks for. The list of what must pass is atcpy's; the other engines are run for the page.
+# What leaves a core idle runs beside others: the checks, then whole models and commands, which wait for processes and
+# signals. What keeps both busy runs alone; test-all comes last: its summary is what a reader of the log looks for. The
+# list of what must pass is atcpy's; the other engines are run for the page.
 CI_CHECKS := fmt-check lint type tsan dist site aarch64
-CI_STEPS := asan conformance e2e isas fuzz-short planted gate-share python313
+CI_MODELS := e2e gate-share conformance isas
+CI_STEPS := asan fuzz-short planted python313
 ci: export ENGINES := atcpy
 # Ops of ONNX Runtime become others, whose kernels the other folders test; test-all runs them once. Of what ops become,
 # tests/kernels tries each: of the ops themselves a third runs each day.
@@ -333,10 +335,9 @@ ci: export ASAN_TESTS := tests/kernels tests/ops --ignore=tests/ops/contrib --on
 ci: export PLANTED := --share 3 --seconds 240
 ci: export DIST_ARGS := -Csetup-args=-Doptimization=1  # what is packed is tried here, not how fast it is
 ci: build ## what .ci/run runs: each step once, with its seconds
-	@start=$$(date +%s); $(MAKE) --no-print-directory -j 2 --output-sync $(CI_CHECKS) || exit 1; \
-	echo "ci: $(CI_CHECKS) took $$(($$(date +%s) - start)) s"; \
-	for step in $(CI_STEPS); do \
-		start=$$(date +%s); $(MAKE) --no-print-directory $$step || exit 1; echo "ci: $$step took $$(($$(date +%s) - start)) s"; \
+	@for step in "$(CI_CHECKS)" "$(CI_MODELS)" $(CI_STEPS); do \
+		start=$$(date +%s); $(MAKE) --no-print-directory -j 2 --output-sync $$step || exit 1; \
+		echo "ci: $$step took $$(($$(date +%s) - start)) s"; \
 	done
 	@$(MAKE) --no-print-directory test-all
 
