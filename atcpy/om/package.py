@@ -15,7 +15,7 @@ from google.protobuf.message import DecodeError, Message
 from atcpy.errors import PackageCorrupt
 from atcpy.ir.dtype import DType
 from atcpy.kernels import _kernels
-from atcpy.kernels.record import record_family
+from atcpy.kernels.record import record_families
 from atcpy.om import container, inout, numbers
 from atcpy.om.container import FORMAT_VERSION, Container, Partition, Verify, corrupt
 from atcpy.om.inout import TensorInfo
@@ -185,7 +185,7 @@ def _unchangeable(opened: Container, weights: memoryview, tasks: Sequence[TaskRe
     """The constants. Kernels that follow indices in them, which their checkers have proved, would follow those that
     somebody writes to the file later: such constants are copied.
     """
-    if opened.file is None or not any(record_family(task.record) in _kernels.CONSTANT_READERS for task in tasks):
+    if opened.file is None or not record_families(task.record for task in tasks) & _kernels.CONSTANT_READERS:
         return weights
     return memoryview(bytes(weights))
 

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -327,17 +328,16 @@ def _exchange(inputs: list[Array], outputs: list[Array], swaps: Sequence[tuple[i
 
 def segments_of(tasks: Sequence[TaskRecord], joins: Sequence[int] = ()) -> tuple[Segment, ...]:
     """Group tasks by where they run. `joins` are those of a plan in which collectives run beside other tasks."""
+    on_host = [number for number, task in enumerate(tasks) if task.kernel == HOST_FAMILY]
+    # A plan has thousands of tasks and mostly one segment.
+    starts = {0, *on_host, *(number + 1 for number in on_host)}
+    starts.update(number for number in range(1, len(joins)) if joins[number] != joins[number - 1])
     segments: list[Segment] = []
-    for number, task in enumerate(tasks):
-        ended = joins[number] if joins else 0
-        last = segments[-1] if segments else None
-        if task.kernel == HOST_FAMILY:
-            is_beside = len(joins) > 0 and read_order(task.record)[0] > 0
-            segments.append(Segment(number, number + 1, on_host=True, joins=ended, is_beside=is_beside))
-        elif last is not None and not last.on_host and last.joins == ended:
-            segments[-1] = last._replace(last=number + 1)
-        else:
-            segments.append(Segment(number, number + 1, on_host=False, joins=ended))
+    for first, last in pairwise(sorted({*starts, len(tasks)})):
+        ended = joins[first] if joins else 0
+        is_host = tasks[first].kernel == HOST_FAMILY
+        is_beside = is_host and len(joins) > 0 and read_order(tasks[first].record)[0] > 0
+        segments.append(Segment(first, last, is_host, ended, is_beside))
     return tuple(segments)
 
 
