@@ -91,7 +91,7 @@ OPENERS = {
     ROOT / "verify" / "tensorflow.py",  # a temporary file
     ROOT / "verify" / "early_run.py",  # a temporary file
     ROOT / "cli" / "app.py",  # /dev/null
-    ROOT / "cli" / "bench.py",  # /proc
+    ROOT / "kernels" / "cpu.py",  # /proc
     ROOT / "runtime" / "array_files.py",  # members of an archive in memory
     ROOT / "cli" / "arrays.py",  # pictures and archives, in files that are open
 }
