@@ -58,6 +58,7 @@ FLOATS = frozenset({DType.FLOAT32, DType.FLOAT64})
 MIXED = FLOATS | {DType.INT8, DType.UINT8, DType.INT16, DType.UINT16, DType.INT32, DType.INT64}
 MAX_SIDE = 2**24  # what float32 counts exactly
 MAX_DIMS = 5  # dims that the general kernel resizes, those between them included
+MAX_PIXEL = 64  # elements of a pixel in the kernel of pictures: as many as those of a block of channels
 PICTURES = {2: 2, 3: 3, 4: 2, 5: 3}  # by rank: the last dims that ONNX Runtime mixes together
 
 
@@ -192,19 +193,38 @@ def supports_resize(node: Node) -> Iterable[Reject]:
 
 
 def image_reason(node: Node) -> Reject | None:
-    """Why the kernel of two spatial dims cannot run, or None if it can."""
-    x, y, kind = node.operand(0).desc, node.output.desc, _kind(node)
+    """Why the kernel of two spatial dims cannot run on blocks of channels, or None if it can."""
+    x, y = node.operand(0).desc, node.output.desc
+    if reason := _picture_reason(node):
+        return reason
+    if len(x.static_shape) != 4:
+        return Reject("rank", node.name, f"{len(x.static_shape)} dims")
+    if x.static_shape[:2] != y.static_shape[:2] or (not _keeps_sizes(node) and dim_scales(node)[:2] != (1.0, 1.0)):
+        return Reject("batch-or-channels-resized", node.name)
+    return None
+
+
+def _picture_reason(node: Node) -> Reject | None:
+    """Why the kernel of two spatial dims cannot run, whatever the dims are."""
+    x, kind = node.operand(0).desc, _kind(node)
     if kind.antialias and kind.mode != "nearest":
         return Reject("antialias", node.name)
     if kind.mode not in {"nearest", "linear"} or kind.coordinates == "tf_crop_and_resize":
         return Reject("mode", node.name, kind.mode)
     if kind.mode == "linear" and x.dtype is not DType.FLOAT32:
         return Reject("dtype", node.name, x.dtype.long)
-    if len(x.static_shape) != 4:
-        return Reject("rank", node.name, f"{len(x.static_shape)} dims")
-    if x.static_shape[:2] != y.static_shape[:2] or (not _keeps_sizes(node) and dim_scales(node)[:2] != (1.0, 1.0)):
-        return Reject("batch-or-channels-resized", node.name)
     return None
+
+
+def _picture(node: Node) -> range | None:
+    """The one or two dims that are resized as those of a picture, whose pixels are the dims behind; None: by tables."""
+    if image_reason(node) is None:
+        return range(2, 4)
+    if _picture_reason(node) is not None:
+        return None
+    resized = _resized(node)
+    pixel = math.prod(node.operand(0).desc.static_shape[resized.stop :])
+    return resized if 1 <= len(resized) <= 2 and pixel <= MAX_PIXEL else None
 
 
 def _keeps_sizes(node: Node) -> bool:
@@ -303,17 +323,22 @@ def layout_resize(node: Node, at_hand: tuple[Format, ...]) -> Layout | Reject:
 
 
 def lower_resize(node: Node) -> Iterable[KernelCall]:
-    """One launch; the planes of blocks of channels count as a batch."""
-    if image_reason(node) is not None:
+    """One launch; the planes of blocks of channels count as a batch, and a line as a picture of one row."""
+    picture = _picture(node)
+    if picture is None:
         yield lower_by_tables(node)
         return
     x, y = node.operand(0), node.output
-    n, c, h, w = x.desc.memory_shape[:4]
-    oh, ow = y.desc.static_shape[2:]
-    scale_h, scale_w = (0.0, 0.0) if _keeps_sizes(node) else dim_scales(node)[2:]
+    shape, result = x.desc.memory_shape, y.desc.memory_shape
+    scales = tuple(0.0 for _ in picture) if _keeps_sizes(node) else dim_scales(node)[picture.start : picture.stop]
+    missing = 2 - len(picture)
+    h, w = (1,) * missing + tuple(shape[picture.start : picture.stop])
+    oh, ow = (1,) * missing + tuple(result[picture.start : picture.stop])
+    scale_h, scale_w = (0.0,) * missing + scales
     params: dict[str, ParamValue] = {
-        "outer": n * c, "h": h, "w": w, "oh": oh, "ow": ow, "c0": x.desc.format.c0 or 1,
-        "item": item_bytes(x.desc.dtype), "scale_h": scale_h, "scale_w": scale_w,
+        "outer": math.prod(shape[: picture.start]), "h": h, "w": w, "oh": oh, "ow": ow,
+        "c0": math.prod(shape[picture.stop :]), "item": item_bytes(x.desc.dtype),
+        "scale_h": scale_h, "scale_w": scale_w,
         "mode": node.str_attr("mode", "nearest"),
         "coordinates": node.str_attr("coordinate_transformation_mode", "half_pixel"),
         "rounding": node.str_attr("nearest_mode", "round_prefer_floor"),

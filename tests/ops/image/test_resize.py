@@ -89,6 +89,34 @@ def test_doubling(dtype: type, blocked: bool) -> None:
     assert_same(run_op(node, arrays, blocked=blocked, threads=2), [arrays[0].repeat(2, 2).repeat(2, 3)])
 
 
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+@pytest.mark.parametrize(
+    ("shape", "scales", "family"),
+    [
+        ((2, 5, 7, 3), (1, 2, 3, 1), "resize2d"),
+        ((1, 4, 3, 16), (1, 2, 2, 1), "resize2d"),
+        ((1, 4, 3, 32), (1, 2, 2, 1), "resize2d"),
+        ((1, 3, 2, 8, 8), (1, 3, 2, 1, 1), "resize2d"),
+        ((2, 3, 9), (1, 1, 2), "resize2d"),
+        ((2, 3, 9), (1, 2, 1), "resize2d"),
+        ((7,), (2,), "resize2d"),
+        ((2, 3, 65), (1, 2, 1), "interp"),
+        ((2, 3, 4, 5), (1, 2, 2, 2), "interp"),
+    ],
+)
+def test_one_or_two_dims_are_a_picture_whose_pixels_are_the_dims_behind_them(
+    shape: tuple[int, ...], scales: tuple[float, ...], family: str, mode: str, isa: str
+) -> None:
+    x = np.random.default_rng(len(shape)).standard_normal(shape, np.float32)
+    arrays = [x, None, np.array(scales, np.float32)]
+    nodes = [make_node("Resize", arrays, {"mode": mode}, constants=(2,)) for _ in range(2)]
+    rows: list[str] = []
+    ours = run_op(nodes[0], arrays, isa=isa, threads=2, rows=rows)[0]
+    assert [row.partition("_")[0] for row in rows] == [family]
+    np.testing.assert_allclose(ours, reference_op(nodes[1], arrays)[0], rtol=0, atol=2e-5 if mode == "linear" else 0)
+
+
 def test_a_scale_counts_where_the_sizes_stay() -> None:
     x = np.array([[[[1.0, -2.0]]]], np.float32)
     arrays = [x, None, np.array([1, 1, 1, 1.3], np.float32)]

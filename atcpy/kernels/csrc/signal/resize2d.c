@@ -38,10 +38,10 @@ static const char *check(const struct task_view *task)
     return NULL;
 }
 
-/* Taps of a row, then a mixed row of the source. */
-static int64_t taps_bytes(const struct resize2d_params *p)
+/* Scratch: the taps along a row, those of the rows of a plane, then a mixed row of the source. */
+static int64_t taps_bytes(int64_t taps)
 {
-    return (p->ow * (int64_t)sizeof(struct resize_tap) + 63) / 64 * 64;
+    return (taps * (int64_t)sizeof(struct resize_tap) + 63) / 64 * 64;
 }
 
 static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
@@ -55,7 +55,7 @@ static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
         p->mode == RESIZE_LINEAR ? atc_add(elements, mixed) : atc_mul(elements, p->item) / 8;
     return (struct kernel_cost){.items = p->outer * p->oh,
                                 .work = atc_add(moved, atc_mul(p->outer, atc_mul(p->oh, ROW_WORK))),
-                                .scratch = taps_bytes(p) +
+                                .scratch = taps_bytes(p->ow) + taps_bytes(p->oh) +
                                            (p->mode == RESIZE_LINEAR ? p->w * p->c0 * 4 : 0)};
 }
 
@@ -154,6 +154,38 @@ static struct resize_taps fill_taps(const struct kernel_args *args)
     return taps;
 }
 
+/* The row of results of an item, which is number y of its plane. */
+struct result_row {
+    int64_t plane, y;
+};
+
+static struct result_row row_of(const struct kernel_args *args)
+{
+    const struct resize2d_params *p = args->params;
+    return (struct result_row){args->begin / p->oh, args->begin % p->oh};
+}
+
+/* Counts, as a division takes as long as a few pixels. */
+static void next_row(const struct resize2d_params *p, struct result_row *row)
+{
+    if (++row->y < p->oh)
+        return;
+    row->y = 0;
+    row->plane++;
+}
+
+/* The tap of row y of an item's plane. It costs as much as a short row: those of the first plane of
+ * a call are remembered for the others.
+ */
+static struct resize_tap row_tap(const struct kernel_args *args, int64_t item, int64_t y)
+{
+    const struct resize2d_params *p = args->params;
+    struct resize_tap *rows = (void *)((uint8_t *)args->scratch + taps_bytes(p->ow));
+    if (item - args->begin < p->oh)
+        rows[y] = find_tap(p, y, p->scale_h, p->h, p->oh);
+    return rows[y];
+}
+
 /* --- nearest ---------------------------------------------------------------------------------- */
 
 /* Pixels of a row between two asks, by their size: whole vectors of them. */
@@ -216,16 +248,18 @@ void resize2d_nearest(const struct kernel_args *args)
     if (atc_was_stopped(args))
         return;          /* not all taps may be written */
     int64_t before = -1; /* the row of the source that the last result came from */
-    for (int64_t item = args->begin; item < args->end; item++) {
-        const int64_t plane = item / p->oh, y = item % p->oh;
-        const int64_t from = plane * p->h + find_tap(p, y, p->scale_h, p->h, p->oh).low;
+    struct result_row at = row_of(args);
+    for (int64_t item = args->begin; item < args->end; item++, next_row(p, &at)) {
+        const int64_t from = at.plane * p->h + row_tap(args, item, at.y).low;
         const uint8_t *src = (const uint8_t *)args->src[0] + from * p->w * pixel;
         uint8_t *dst = (uint8_t *)args->dst[0] + item * row;
         if (from == before)
             atc_copy(args, dst, dst - row, row);
         else
-            for (int64_t x = 0; x < p->ow && !atc_spend(&meter, each * pixel); x += each) {
+            for (int64_t x = 0; x < p->ow; x += each) {
                 const int64_t n = min_i64(each, p->ow - x);
+                if (atc_spend(&meter, n * pixel))
+                    return;
                 if (doubles)
                     double_words(dst + x * pixel, src + x / 2 * pixel, n / 2);
                 else
@@ -241,15 +275,15 @@ void resize2d_linear(const struct kernel_args *args, resize_mix_rows rows, resiz
 {
     const struct resize2d_params *p = args->params;
     const struct resize_taps taps = fill_taps(args);
-    float *mixed = (float *)(void *)((uint8_t *)args->scratch + taps_bytes(p));
+    float *mixed = (void *)((uint8_t *)args->scratch + taps_bytes(p->ow) + taps_bytes(p->oh));
     const int64_t row = p->w * p->c0, each = pixels_at_once(p->c0);
     struct atc_meter meter = {.args = args};
     if (atc_was_stopped(args))
         return; /* not all taps may be written */
-    for (int64_t item = args->begin; item < args->end; item++) {
-        const int64_t plane = item / p->oh, y = item % p->oh;
-        const struct resize_tap tap = find_tap(p, y, p->scale_h, p->h, p->oh);
-        const float *src = (const float *)args->src[0] + plane * p->h * row;
+    struct result_row at = row_of(args);
+    for (int64_t item = args->begin; item < args->end; item++, next_row(p, &at)) {
+        const struct resize_tap tap = row_tap(args, item, at.y);
+        const float *src = (const float *)args->src[0] + at.plane * p->h * row;
         const float *low = src + tap.low * row, *high = src + tap.high * row;
         float *dst = (float *)args->dst[0] + item * p->ow * p->c0;
         for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, row);)
@@ -258,11 +292,12 @@ void resize2d_linear(const struct kernel_args *args, resize_mix_rows rows, resiz
         if (p->ow <= each)
             pixels(dst, mixed, &taps, p->ow, p->c0);
         for (int64_t x = 0; p->ow > each && x < p->ow; x += each) {
-            if (atc_spend(&meter, each * p->c0))
+            const int64_t n = min_i64(each, p->ow - x);
+            if (atc_spend(&meter, n * p->c0))
                 return;
             const struct resize_taps from = {taps.low + x, taps.high + x, taps.low_weight + x,
                                              taps.high_weight + x};
-            pixels(dst + x * p->c0, mixed, &from, min_i64(each, p->ow - x), p->c0);
+            pixels(dst + x * p->c0, mixed, &from, n, p->c0);
         }
     }
 }
