@@ -34,6 +34,20 @@
         } while (interp_next(p, tap));                                                             \
     }                                                                                              \
                                                                                                    \
+    /* Linear interpolation of single elements: a loop without branches. */                        \
+    static inline void interp_pairs_##suffix(const int32_t *restrict indices,                      \
+                                             const W *restrict weights, const W *restrict mixed,   \
+                                             T *restrict y, int64_t n, T fill)                     \
+    {                                                                                              \
+        for (int64_t o = 0; o < n; o++) {                                                          \
+            const bool is_fill = indices[2 * o] < 0;                                               \
+            const int32_t low = is_fill ? 0 : indices[2 * o];                                      \
+            const int32_t high = is_fill ? 0 : indices[2 * o + 1];                                 \
+            const W sum = 0 + weights[2 * o] * mixed[low] + weights[2 * o + 1] * mixed[high];      \
+            y[o] = is_fill ? fill : STORE(sum);                                                    \
+        }                                                                                          \
+    }                                                                                              \
+                                                                                                   \
     static inline void interp_along_##suffix(struct atc_meter *meter,                             \
                                              const struct interp_row *row,                         \
                                              const W *restrict mixed, T *restrict y, T fill)       \
@@ -47,8 +61,14 @@
         const W *weights = (const W *)args->src[INTERP_WEIGHTS] + row->first_weight[last];         \
         for (int64_t first = 0; first < p->out[last]; first += each) {                             \
             const int64_t end = min_i64(first + each, p->out[last]);                               \
-            if (atc_spend(meter, each * inner * taps))                                             \
+            if (atc_spend(meter, (end - first) * inner * taps))                                    \
                 return;                                                                            \
+            if (taps == 2 && inner == 1) {                                                         \
+                interp_pairs_##suffix(indices, weights, mixed, y + first, end - first, fill);      \
+                indices += 2 * (end - first);                                                      \
+                weights += 2 * (end - first);                                                      \
+                continue;                                                                          \
+            }                                                                                      \
             for (int64_t o = first; o < end; o++, indices += taps, weights += taps)                \
             for (int64_t c = 0; c < inner; c++) {                                                  \
                 W sum = 0;                                                                         \

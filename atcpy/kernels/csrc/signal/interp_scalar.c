@@ -166,12 +166,51 @@ DEFINE_ROW(u16, interp_u16_floats)
 DEFINE_ROW(i32, interp_i32_cut)
 DEFINE_ROW(i64, interp_i64_cut)
 
+#define MOVE(size)                                                                                 \
+    case size:                                                                                     \
+        for (int64_t o = 0; o < n; o++)                                                            \
+            memcpy(y + o * size, x + indices[o] * (int64_t)(size), size);                          \
+        break;
+
+/* Moves n results, none of which is the fill; those of common sizes without a call. */
+static inline void move_some(uint8_t *restrict y, const uint8_t *restrict x,
+                             const int32_t *restrict indices, int64_t n, int64_t bytes)
+{
+    switch (bytes) {
+        MOVE(1)
+        MOVE(2)
+        MOVE(4)
+        MOVE(8)
+        MOVE(16)
+    default:
+        for (int64_t o = 0; o < n; o++)
+            memcpy(y + o * bytes, x + indices[o] * bytes, (size_t)bytes);
+    }
+}
+
+/* Results [begin, end) of a row. */
+static inline void move_row(const struct interp_params *p, const struct interp_row *row,
+                            const uint8_t *x, uint8_t *y, int64_t begin, int64_t end)
+{
+    const int64_t bytes = p->inner * p->item;
+    const int32_t *indices = row->indices[INTERP_DIMS - 1];
+    for (int64_t o = begin; o < end;) {
+        const int64_t first = o;
+        while (o < end && !row->is_fill && indices[o] >= 0)
+            o++;
+        move_some(y + first * bytes, x, indices + first, o - first, bytes);
+        for (; o < end && (row->is_fill || indices[o] < 0); o++)
+            for (int64_t c = 0; c < p->inner; c++)
+                memcpy(y + o * bytes + c * p->item, &p->fill, (size_t)p->item);
+    }
+}
+
 /* Elements of whatever type, moved. */
 void interp_any_scalar(const struct kernel_args *args)
 {
     const struct interp_params *p = args->params;
     const int last = INTERP_DIMS - 1;
-    const int64_t bytes = p->inner * p->item;
+    const int64_t bytes = p->inner * p->item, each = 1 + ATC_PIECE / (1 + bytes / 8);
     const int64_t none[INTERP_DIMS - 1] = {0};
     struct atc_meter meter = {.args = args};
     if (!interp_tables_ok(args))
@@ -182,15 +221,11 @@ void interp_any_scalar(const struct kernel_args *args)
             row.is_fill ? 0 : interp_source(p, &row, none) * p->in[last] * p->inner;
         const uint8_t *x = (const uint8_t *)args->src[INTERP_X] + (row.x + from) * p->item;
         uint8_t *y = (uint8_t *)args->dst[0] + item * p->out[last] * bytes;
-        for (int64_t o = 0; o < p->out[last] && !atc_spend(&meter, 1 + bytes / 8);
-             o++, y += bytes) {
-            const int64_t index = row.indices[last][o];
-            if (!row.is_fill && index >= 0) {
-                memcpy(y, x + index * bytes, (size_t)bytes);
-                continue;
-            }
-            for (int64_t c = 0; c < p->inner; c++)
-                memcpy(y + c * p->item, &p->fill, (size_t)p->item);
+        for (int64_t o = 0; o < p->out[last]; o += each) {
+            const int64_t end = min_i64(o + each, p->out[last]);
+            if (atc_spend(&meter, (end - o) * (1 + bytes / 8)))
+                return;
+            move_row(p, &row, x, y, o, end);
         }
     }
 }
