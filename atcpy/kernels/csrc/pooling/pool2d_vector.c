@@ -120,12 +120,30 @@ static inline __attribute__((always_inline)) void pool_run(struct atc_meter *met
     vf_store_n(out, acc, n);
 }
 
+static inline __attribute__((always_inline)) struct pool_rows
+rows_of(const struct kernel_args *args, int64_t item)
+{
+    const struct pool2d_params *p = args->params;
+    const int64_t number = item / p->oh, oy = item % p->oh, y0 = oy * p->sh - p->pt;
+    const float *plane = (const float *)args->src[0] + number * p->h * p->w;
+    const struct pool2d_taps y = taps_inside(y0, p->kh, p->dh, p->h);
+    struct pool2d_taps counted = y;
+    if (p->include_pad)
+        counted = taps_inside(oy * p->sh, p->kh, p->dh, p->pt + p->h + p->pb);
+    return (struct pool_rows){
+        .first = y.first < y.last ? plane + (y0 + y.first * p->dh) * p->w : plane,
+        .depth = 1,
+        .height = y.last - y.first,
+        .height_step = p->dh * p->w,
+        .count = counted.last - counted.first,
+    };
+}
+
 /* Rows of results of planes without blocks, by the joined rows of their windows. */
 static void pool_joined(const struct kernel_args *args)
 {
     const struct pool2d_params *p = args->params;
-    struct atc_meter meter = {.args = args};
-    struct pool_windows windows = {
+    const struct pool_windows windows = {
         .is_max = p->kind == POOL_MAX,
         .include_pad = p->include_pad,
         .w = p->w,
@@ -136,23 +154,7 @@ static void pool_joined(const struct kernel_args *args)
         .pad_begin = p->pl,
         .pad_end = p->pr,
     };
-    pool_prepare(&windows);
-    for (int64_t item = args->begin; item < args->end; item++) {
-        const float *plane = (const float *)args->src[0] + item / p->oh * p->h * p->w;
-        const int64_t oy = item % p->oh, y0 = oy * p->sh - p->pt;
-        const struct pool2d_taps y = taps_inside(y0, p->kh, p->dh, p->h);
-        struct pool2d_taps counted = y;
-        if (p->include_pad)
-            counted = taps_inside(oy * p->sh, p->kh, p->dh, p->pt + p->h + p->pb);
-        const struct pool_rows rows = {
-            .first = y.first < y.last ? plane + (y0 + y.first * p->dh) * p->w : plane,
-            .depth = 1,
-            .height = y.last - y.first,
-            .height_step = p->dh * p->w,
-            .count = counted.last - counted.first,
-        };
-        pool_row_run(&meter, &windows, &rows, (float *)args->dst[0] + item * p->ow);
-    }
+    pool_row_run(args, windows, rows_of);
 }
 
 /* Some rows of results. `is_long` is a constant where this is inlined. */

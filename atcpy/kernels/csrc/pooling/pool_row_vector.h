@@ -1,5 +1,7 @@
-/* A row of results of plain float tensors: the rows that its windows have inside the input are
- * joined first, element by element; then the windows are taken of that one row, which has padding.
+/* Rows of results of plain float tensors: the rows that the windows of one have inside the input
+ * are joined first, element by element; then the windows are taken of that one row, which has
+ * padding. Several rows are joined before windows are taken of the first: a load that two stores
+ * have just written waits until both are in the cache.
  */
 #ifndef ATC_POOL_ROW_VECTOR_H
 #define ATC_POOL_ROW_VECTOR_H
@@ -9,15 +11,16 @@
 
 #include <math.h>
 
+enum { POOL_SLOTS = 16 }; /* rows that are joined, at most, before their windows are taken */
+
 /* What all rows of a task have in common: how windows lie along the last dim. */
 struct pool_windows {
     bool is_max, include_pad;
     int64_t w, ow, kernel, stride, dilation, pad_begin, pad_end;
     int64_t span, at_once;
     int32_t indices[VF];
-    float
-        counts[POOL_COUNTS]; /* of the first results: elements that a mean is over along the row */
-    float joined[POOL_JOINED];
+    float *counts; /* of the first results: elements that a mean is over along the row */
+    float *joined;
 };
 
 /* The rows that the windows of one row of results have inside: depth · height of them. */
@@ -26,6 +29,9 @@ struct pool_rows {
     int64_t depth, depth_step, height, height_step;
     int64_t count; /* what they contribute to the divisor of a mean */
 };
+
+/* The rows of an item. */
+typedef struct pool_rows (*pool_rows_of)(const struct kernel_args *args, int64_t item);
 
 static inline float pool_count_along(const struct pool_windows *p, int64_t ox)
 {
@@ -43,7 +49,8 @@ static inline void pool_prepare(struct pool_windows *p)
     p->at_once = (POOL_JOINED - 2 * VF - p->span) / p->stride / VF * VF;
     for (int i = 0; i < VF; i++)
         p->indices[i] = (int32_t)(i * p->stride);
-    for (int64_t i = 0; i < POOL_COUNTS && !p->is_max; i++)
+    const int64_t counted = min_i64(POOL_COUNTS, (p->ow + VF - 1) / VF * VF);
+    for (int64_t i = 0; i < counted && !p->is_max; i++)
         p->counts[i] = pool_count_along(p, i);
 }
 
@@ -118,59 +125,102 @@ static inline vf pool_divisors(const struct pool_windows *p, int64_t count, int6
 
 /* VF windows of a joined row, the first one at `at`. */
 static inline __attribute__((always_inline)) vf pool_windows_of(const struct pool_windows *p,
-                                                                bool is_max, const float *at)
+                                                                bool is_max, int64_t stride,
+                                                                const float *at)
 {
     vf acc = vf_set1(is_max ? -INFINITY : 0.0f);
     for (int64_t k = 0; k < p->kernel; k++, at += p->dilation) {
-        const vf taps = p->stride == 1   ? vf_load(at)
-                        : p->stride == 2 ? vf_load_even(at)
-                                         : vf_gather(at, p->indices);
+        const vf taps = stride == 1   ? vf_load(at)
+                        : stride == 2 ? vf_load_even(at)
+                                      : vf_gather(at, p->indices);
         acc = pool_join(is_max, acc, taps);
     }
     return acc;
 }
 
-static inline __attribute__((always_inline)) void pool_row_of(struct atc_meter *meter,
-                                                              struct pool_windows *p,
-                                                              const struct pool_rows *rows,
-                                                              bool is_max, float *out)
+/* The results [ox, ox + n) of a row that was joined; `count` is of its pool_rows. */
+static inline __attribute__((always_inline)) void
+pool_take_windows(const struct pool_windows *p, bool is_max, int64_t stride, const float *joined,
+                  int64_t count, int64_t ox, int64_t n, float *out)
 {
-    const vf none = vf_set1(is_max ? -INFINITY : 0.0f);
-    float *joined = p->joined;
-    for (int64_t ox = 0; ox < p->ow; ox += p->at_once) {
-        const int64_t results = min_i64(p->at_once, p->ow - ox);
-        /* Elements of whole vectors of windows: those outside come from no row. */
-        const int64_t begin = ox * p->stride - p->pad_begin;
-        const int64_t end = begin + ((results + VF - 1) / VF * VF - 1) * p->stride + p->span;
-        const int64_t per_vector = 1 + rows->depth * rows->height + p->kernel;
-        if (atc_spend(meter, (end - begin) * per_vector / VF))
-            return;
-        const int64_t first = begin < 0 ? min_i64(0, end) : begin;
-        const int64_t inside = min_i64(end, p->w), last = inside > first ? inside : first;
-        for (int64_t x = begin; x < first; x += VF)
-            vf_store(joined + x - begin, none);
-        pool_join_rows(rows, is_max, first, last, joined + first - begin);
-        for (int64_t x = last; x < end; x += VF)
-            vf_store(joined + x - begin, none);
-        for (int64_t i = 0; i < results; i += VF) {
-            vf acc = pool_windows_of(p, is_max, joined + i * p->stride);
-            if (!is_max)
-                acc = vf_div(acc, pool_divisors(p, rows->count, ox + i));
-            if (i + VF <= results)
-                vf_store(out + ox + i, acc);
-            else
-                vf_store_n(out + ox + i, acc, results - i);
-        }
+    for (int64_t i = 0; i < n; i += VF) {
+        vf acc = pool_windows_of(p, is_max, stride, joined + i * stride);
+        if (!is_max)
+            acc = vf_div(acc, pool_divisors(p, count, ox + i));
+        if (i + VF <= n)
+            vf_store(out + ox + i, acc);
+        else
+            vf_store_n(out + ox + i, acc, n - i);
     }
 }
 
-static inline void pool_row_run(struct atc_meter *meter, struct pool_windows *p,
-                                const struct pool_rows *rows, float *out)
+static inline __attribute__((always_inline)) void pool_take(const struct pool_windows *p,
+                                                            bool is_max, const float *joined,
+                                                            int64_t count, int64_t ox, int64_t n,
+                                                            float *out)
 {
-    if (p->is_max)
-        pool_row_of(meter, p, rows, true, out);
+    if (p->stride == 1)
+        pool_take_windows(p, is_max, 1, joined, count, ox, n, out);
+    else if (p->stride == 2)
+        pool_take_windows(p, is_max, 2, joined, count, ox, n, out);
     else
-        pool_row_of(meter, p, rows, false, out);
+        pool_take_windows(p, is_max, p->stride, joined, count, ox, n, out);
+}
+
+/* Results [ox, ox + at_once) of all rows. */
+static inline __attribute__((always_inline)) void pool_columns(struct atc_meter *meter,
+                                                               const struct pool_windows *p,
+                                                               bool is_max, pool_rows_of rows_of,
+                                                               int64_t ox)
+{
+    const struct kernel_args *args = meter->args;
+    const int64_t results = min_i64(p->at_once, p->ow - ox);
+    /* Elements of whole vectors of windows: those outside come from no row. */
+    const int64_t begin = ox * p->stride - p->pad_begin;
+    const int64_t end = begin + ((results + VF - 1) / VF * VF - 1) * p->stride + p->span;
+    const int64_t first = begin < 0 ? min_i64(0, end) : begin;
+    const int64_t inside = min_i64(end, p->w), last = inside > first ? inside : first;
+    const int64_t width = (end - begin + VF - 1) / VF * VF + VF; /* padding is whole vectors */
+    const int64_t slots = min_i64(POOL_SLOTS, POOL_JOINED / width);
+    const vf none = vf_set1(is_max ? -INFINITY : 0.0f);
+    for (int64_t slot = 0; slot < slots; slot++) {
+        float *joined = p->joined + slot * width - begin;
+        for (int64_t x = begin; x < first; x += VF)
+            vf_store(joined + x, none);
+        for (int64_t x = last; x < end; x += VF)
+            vf_store(joined + x, none);
+    }
+    for (int64_t item = args->begin; item < args->end; item += slots) {
+        const int64_t n = min_i64(slots, args->end - item);
+        int64_t counts[POOL_SLOTS];
+        for (int64_t slot = 0; slot < n; slot++) {
+            const struct pool_rows rows = rows_of(args, item + slot);
+            const int64_t per_vector = 1 + rows.depth * rows.height + p->kernel;
+            if (atc_spend(meter, (end - begin) * per_vector / VF))
+                return;
+            counts[slot] = rows.count;
+            pool_join_rows(&rows, is_max, first, last, p->joined + slot * width + (first - begin));
+        }
+        for (int64_t slot = 0; slot < n; slot++)
+            pool_take(p, is_max, p->joined + slot * width, counts[slot], ox, results,
+                      (float *)args->dst[0] + (item + slot) * p->ow);
+    }
+}
+
+/* All items of a call, which are rows of results one after the other. */
+static inline __attribute__((always_inline)) void
+pool_row_run(const struct kernel_args *args, struct pool_windows windows, pool_rows_of rows_of)
+{
+    float counts[POOL_COUNTS], joined[POOL_JOINED];
+    struct atc_meter meter = {.args = args};
+    windows.counts = counts;
+    windows.joined = joined;
+    pool_prepare(&windows);
+    for (int64_t ox = 0; ox < windows.ow && !atc_was_stopped(args); ox += windows.at_once)
+        if (windows.is_max)
+            pool_columns(&meter, &windows, true, rows_of, ox);
+        else
+            pool_columns(&meter, &windows, false, rows_of, ox);
 }
 
 #endif
