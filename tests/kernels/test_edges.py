@@ -209,6 +209,15 @@ def poolnd(fill: Fill, n: int) -> Iterator[Case]:
             for stride in (1, 2):
                 attrs = {"kernel_shape": (1, 2, 2), "pads": (0, 0, 1, 0, 0, 1), "strides": (1, 1, stride)}
                 yield Case(op_type, [fill(1, 2, 2, 3, n).astype(dtype)], attrs, by_reference=False)
+    yield from poolnd_positions(fill, n)
+
+
+def poolnd_positions(fill: Fill, n: int) -> Iterator[Case]:
+    for dtype in ("f4", "f8"):
+        for stride in (1, 2, 3):
+            for order in (0, 1):
+                attrs = {"kernel_shape": (2, 3), "pads": (0, 1, 1, 1), "strides": (1, stride), "storage_order": order}
+                yield Case("MaxPool", [fill(2, 2, 3, n).astype(dtype)], attrs, outputs=2, by_reference=False)
 
 
 def depthwise(fill: Fill, n: int) -> Iterator[Case]:
