@@ -22,6 +22,7 @@ enum { ROI_X, ROI_ROIS, ROI_BATCH, ROI_OPERANDS };
 static const char *const roi_kind_names[] = {"align", "align_max", "max", NULL};
 
 enum { MAX_SAMPLING = 1 << 12, MAX_SIDE = 1 << 24 };
+enum { TABLED = 256 }; /* taps and cells of a dim that a region's planes share */
 
 static const char *check(const struct task_view *task)
 {
@@ -74,28 +75,29 @@ static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 
 DEFINE_FAMILY(roi, ROI_FIELDS, .check = check, .cost = cost);
 
-/* Along one dim: cell i has points start + (i + (k + ½) / points) · cell, for k below `points`. */
+/* The pixels [first, last) of a cell, or its points that lie in the image and some beside them. */
+struct cell {
+    int64_t first, last;
+};
+
+/* Along one dim: cell i has points start + (i + (k + ½) / points) · cell, for k below `points`.
+ * What the first cells and points are is the same for all planes of a region, and found once.
+ */
 #define DEFINE_ROI(T, suffix, ceil_, floor_, round_)                                               \
+    /* The two pixels that a point lies between, and the part of the second. */                    \
+    struct tap_##suffix {                                                                          \
+        int64_t low, high; /* low < 0: the point is outside of the image */                        \
+        T part;                                                                                    \
+    };                                                                                             \
+                                                                                                   \
     struct side_##suffix {                                                                         \
         T start, cell;                                                                             \
         int64_t points, size;                                                                      \
+        T low, high; /* of the region */                                                           \
+        int64_t cells, tabled_cells, tabled_taps;                                                  \
+        struct cell cell_table[TABLED];                                                            \
+        struct tap_##suffix taps[TABLED]; /* point k of cell i is number i · points + k */         \
     };                                                                                             \
-                                                                                                   \
-    static struct side_##suffix side_##suffix(const struct roi_params *p, T low, T high,           \
-                                              int64_t cells, int64_t size)                         \
-    {                                                                                              \
-        const T offset = p->half_pixel ? (T)0.5 : 0;                                               \
-        struct side_##suffix side = {.start = low * (T)p->scale - offset, .size = size};           \
-        T length = high * (T)p->scale - offset - side.start;                                       \
-        if (!p->half_pixel && !(length > 1))                                                       \
-            length = 1;                                                                            \
-        side.cell = length / (T)cells;                                                             \
-        const T points = ceil_(side.cell);                                                         \
-        side.points = p->sampling > 0                     ? p->sampling                            \
-                      : points > 0 && points < (T)(1 << 24) ? (int64_t)points                      \
-                                                            : 0;                                   \
-        return side;                                                                               \
-    }                                                                                              \
                                                                                                    \
     static T point_##suffix(const struct side_##suffix *side, int64_t cell, int64_t k)             \
     {                                                                                              \
@@ -104,92 +106,137 @@ DEFINE_FAMILY(roi, ROI_FIELDS, .check = check, .cost = cost);
     }                                                                                              \
                                                                                                    \
     /* The points of a cell between which all that lie in the image are. */                        \
-    static void inside_##suffix(const struct side_##suffix *side, int64_t cell, int64_t *first,    \
-                                int64_t *last)                                                     \
+    static struct cell points_##suffix(const struct side_##suffix *side, int64_t cell)             \
     {                                                                                              \
-        *first = 0;                                                                                \
-        *last = side->points;                                                                      \
+        struct cell all = {0, side->points};                                                       \
         const T step = side->cell / (T)side->points, start = side->start + (T)cell * side->cell;   \
         if (!(step > 0))                                                                           \
-            return;                                                                                \
+            return all;                                                                            \
         const T low = floor_((-1 - start) / step) - 2;                                             \
         const T high = ceil_(((T)side->size - start) / step) + 2;                                  \
-        *first = low > 0 ? low < (T)side->points ? (int64_t)low : side->points : 0;                \
-        *last = high < (T)side->points ? high > 0 ? (int64_t)high : 0 : side->points;              \
+        all.first = low > 0 ? low < (T)side->points ? (int64_t)low : side->points : 0;             \
+        all.last = high < (T)side->points ? high > 0 ? (int64_t)high : 0 : side->points;           \
+        return all;                                                                                \
     }                                                                                              \
                                                                                                    \
-    /* The two pixels that a point lies between. False if it is outside of the image. */           \
-    static bool between_##suffix(T at, int64_t size, int64_t *low, int64_t *high, T *part)         \
+    static struct tap_##suffix tap_##suffix(const struct side_##suffix *side, int64_t cell,        \
+                                            int64_t k)                                             \
     {                                                                                              \
-        if (!(at >= -1 && at <= (T)size))                                                          \
-            return false;                                                                          \
+        T at = point_##suffix(side, cell, k);                                                      \
+        const int64_t end = side->size - 1;                                                        \
+        if (!(at >= -1 && at <= (T)side->size))                                                    \
+            return (struct tap_##suffix){.low = -1};                                               \
         at = at > 0 ? at : 0;                                                                      \
-        *low = (int64_t)at;                                                                        \
-        *high = *low + 1;                                                                          \
-        *part = at - (T)*low;                                                                      \
-        if (*low >= size - 1) {                                                                    \
-            *low = *high = size - 1;                                                               \
-            *part = 0;                                                                             \
-        }                                                                                          \
-        return true;                                                                               \
+        const int64_t low = (int64_t)at;                                                           \
+        if (low >= end)                                                                            \
+            return (struct tap_##suffix){.low = end, .high = end, .part = 0};                      \
+        return (struct tap_##suffix){.low = low, .high = low + 1, .part = at - (T)low};            \
     }                                                                                              \
                                                                                                    \
-    static T align_##suffix(struct atc_meter *meter, const T *x, const struct side_##suffix *h,    \
+    /* The pixels of a cell. */                                                                    \
+    static struct cell pixels_##suffix(const struct roi_params *p, const struct side_##suffix *side, \
+                                       int64_t cell)                                               \
+    {                                                                                              \
+        const T start = round_(side->low * (T)p->scale), end = round_(side->high * (T)p->scale);   \
+        const T length = end - start + 1 > 1 ? end - start + 1 : 1, size = (T)side->size;          \
+        const T from = floor_((T)cell * (length / (T)side->cells)) + start;                        \
+        const T to = ceil_((T)(cell + 1) * (length / (T)side->cells)) + start;                     \
+        return (struct cell){from > 0 ? from < size ? (int64_t)from : side->size : 0,              \
+                             to > 0 ? to < size ? (int64_t)to : side->size : 0};                   \
+    }                                                                                              \
+                                                                                                   \
+    static struct cell cell_##suffix(const struct roi_params *p, const struct side_##suffix *side, \
+                                     int64_t cell)                                                 \
+    {                                                                                              \
+        return p->kind == ROI_MAX ? pixels_##suffix(p, side, cell) : points_##suffix(side, cell);  \
+    }                                                                                              \
+                                                                                                   \
+    static void set_side_##suffix(struct side_##suffix *side, const struct roi_params *p, T low,   \
+                                  T high, int64_t cells, int64_t size)                             \
+    {                                                                                              \
+        const T offset = p->half_pixel ? (T)0.5 : 0;                                               \
+        side->start = low * (T)p->scale - offset;                                                  \
+        side->size = size;                                                                         \
+        side->low = low;                                                                           \
+        side->high = high;                                                                         \
+        side->cells = cells;                                                                       \
+        T length = high * (T)p->scale - offset - side->start;                                      \
+        if (!p->half_pixel && !(length > 1))                                                       \
+            length = 1;                                                                            \
+        side->cell = length / (T)cells;                                                            \
+        const T points = ceil_(side->cell);                                                        \
+        side->points = p->sampling > 0                       ? p->sampling                         \
+                       : points > 0 && points < (T)(1 << 24) ? (int64_t)points                     \
+                                                             : 0;                                  \
+        side->tabled_cells = min_i64(cells, TABLED);                                               \
+        for (int64_t i = 0; i < side->tabled_cells; i++)                                           \
+            side->cell_table[i] = cell_##suffix(p, side, i);                                       \
+        side->tabled_taps = p->kind == ROI_MAX ? 0 : min_i64(cells * side->points, TABLED);        \
+        for (int64_t i = 0; i < side->tabled_taps; i++)                                            \
+            side->taps[i] = tap_##suffix(side, i / side->points, i % side->points);                \
+    }                                                                                              \
+                                                                                                   \
+    static struct cell find_cell_##suffix(const struct roi_params *p,                              \
+                                          const struct side_##suffix *side, int64_t cell)          \
+    {                                                                                              \
+        return cell < side->tabled_cells ? side->cell_table[cell] : cell_##suffix(p, side, cell);  \
+    }                                                                                              \
+                                                                                                   \
+    static struct tap_##suffix find_tap_##suffix(const struct side_##suffix *side, int64_t cell,   \
+                                                 int64_t k)                                        \
+    {                                                                                              \
+        const int64_t number = cell * side->points + k;                                            \
+        return number < side->tabled_taps ? side->taps[number] : tap_##suffix(side, cell, k);      \
+    }                                                                                              \
+                                                                                                   \
+    static inline __attribute__((always_inline)) T align_##suffix(struct atc_meter *meter, bool is_mean, const T *x, const struct side_##suffix *h,    \
                             const struct side_##suffix *w, int64_t oh, int64_t ow)                 \
     {                                                                                              \
         const struct roi_params *p = meter->args->params;                                          \
-        int64_t h0, h1, w0, w1, met = 0;                                                           \
-        inside_##suffix(h, oh, &h0, &h1);                                                          \
-        inside_##suffix(w, ow, &w0, &w1);                                                          \
+        const struct cell rows = find_cell_##suffix(p, h, oh);                                     \
+        const struct cell columns = find_cell_##suffix(p, w, ow);                                  \
+        int64_t met = 0;                                                                           \
         T sum = 0, largest = 0;                                                                       \
-        const int64_t across = w1 > w0 ? 4 * (w1 - w0) : 0;                                        \
-        for (int64_t i = h0; i < h1 && !atc_spend(meter, across); i++) {                           \
-            int64_t top, bottom, left, right;                                                      \
-            T ly, lx;                                                                              \
-            if (!between_##suffix(point_##suffix(h, oh, i), p->h, &top, &bottom, &ly))             \
+        const int64_t across = columns.last > columns.first ? 4 * (columns.last - columns.first) : 0; \
+        for (int64_t i = rows.first; i < rows.last && !atc_spend(meter, across); i++) {            \
+            const struct tap_##suffix y = find_tap_##suffix(h, oh, i);                             \
+            if (y.low < 0)                                                                         \
                 continue;                                                                          \
-            for (int64_t j = w0; j < w1; j++) {                                                    \
-                if (!between_##suffix(point_##suffix(w, ow, j), p->w, &left, &right, &lx))         \
+            const T *top = x + y.low * p->w, *bottom = x + y.high * p->w;                          \
+            for (int64_t j = columns.first; j < columns.last; j++) {                               \
+                const struct tap_##suffix at = find_tap_##suffix(w, ow, j);                        \
+                if (at.low < 0)                                                                    \
                     continue;                                                                      \
-                const T a = (1 - ly) * (1 - lx) * x[top * p->w + left];                            \
-                const T b = (1 - ly) * lx * x[top * p->w + right];                                 \
-                const T c = ly * (1 - lx) * x[bottom * p->w + left];                               \
-                const T d = ly * lx * x[bottom * p->w + right];                                    \
+                const T a = (1 - y.part) * (1 - at.part) * top[at.low];                            \
+                const T b = (1 - y.part) * at.part * top[at.high];                                 \
+                const T c = y.part * (1 - at.part) * bottom[at.low];                               \
+                const T d = y.part * at.part * bottom[at.high];                                    \
                 const T ab = a > b ? a : b, cd = c > d ? c : d, best = ab > cd ? ab : cd;          \
-                largest = met++ == 0 || best > largest ? best : largest;                                    \
-                sum += a + b + c + d;                                                              \
+                const T before = met++ == 0 ? best : largest;                                      \
+                if (is_mean)                                                                       \
+                    sum += a + b + c + d;                                                          \
+                else                                                                               \
+                    largest = best > before ? best : before;                                       \
             }                                                                                      \
         }                                                                                          \
         const T all = (T)h->points * (T)w->points;                                                 \
-        if (p->kind == ROI_ALIGN_AVG)                                                              \
+        if (is_mean)                                                                               \
             return all > 1 ? sum / all : sum;                                                      \
-        return (T)met < all && !(largest > 0) ? 0 : largest; /* a point outside counts as 0 */           \
+        return (T)met < all && !(largest > 0) ? 0 : largest; /* a point outside counts as 0 */     \
     }                                                                                              \
                                                                                                    \
-    /* The pixels [*first, *last) of a cell. */                                                    \
-    static void cell_##suffix(const struct roi_params *p, T low, T high, int64_t cells,            \
-                              int64_t size, int64_t cell, int64_t *first, int64_t *last)           \
-    {                                                                                              \
-        const T start = round_(low * (T)p->scale), end = round_(high * (T)p->scale);               \
-        const T length = end - start + 1 > 1 ? end - start + 1 : 1;                                \
-        const T from = floor_((T)cell * (length / (T)cells)) + start;                              \
-        const T to = ceil_((T)(cell + 1) * (length / (T)cells)) + start;                           \
-        *first = from > 0 ? from < (T)size ? (int64_t)from : size : 0;                             \
-        *last = to > 0 ? to < (T)size ? (int64_t)to : size : 0;                                    \
-    }                                                                                              \
-                                                                                                   \
-    static T largest_##suffix(struct atc_meter *meter, const T *x, const T *roi, int64_t oh,       \
-                              int64_t ow)                                                          \
+    static T largest_##suffix(struct atc_meter *meter, const T *x, const struct side_##suffix *h,  \
+                              const struct side_##suffix *w, int64_t oh, int64_t ow)               \
     {                                                                                              \
         const struct roi_params *p = meter->args->params;                                          \
-        int64_t h0, h1, w0, w1;                                                                    \
-        cell_##suffix(p, roi[1], roi[3], p->oh, p->h, oh, &h0, &h1);                               \
-        cell_##suffix(p, roi[0], roi[2], p->ow, p->w, ow, &w0, &w1);                               \
-        if (h0 >= h1 || w0 >= w1)                                                                  \
+        const struct cell rows = find_cell_##suffix(p, h, oh);                                     \
+        const struct cell columns = find_cell_##suffix(p, w, ow);                                  \
+        const int64_t across = columns.last - columns.first;                                       \
+        if (rows.first >= rows.last || across <= 0)                                                \
             return 0;                                                                              \
-        T best = x[h0 * p->w + w0];                                                                \
-        for (int64_t i = h0; i < h1 && !atc_spend(meter, w1 - w0); i++)                            \
-            for (int64_t j = w0; j < w1; j++)                                                      \
+        T best = x[rows.first * p->w + columns.first];                                             \
+        for (int64_t i = rows.first; i < rows.last && !atc_spend(meter, across); i++)              \
+            for (int64_t j = columns.first; j < columns.last; j++)                                 \
                 best = x[i * p->w + j] > best ? x[i * p->w + j] : best;                            \
         return best;                                                                               \
     }                                                                                              \
@@ -199,6 +246,8 @@ DEFINE_FAMILY(roi, ROI_FIELDS, .check = check, .cost = cost);
         const struct roi_params *p = args->params;                                                 \
         const bool pools = p->kind == ROI_MAX;                                                     \
         struct atc_meter meter = {.args = args};                                                   \
+        struct side_##suffix h, w;                                                                 \
+        int64_t before = -1;                                                                       \
         for (int64_t item = args->begin; item < args->end; item++) {                               \
             const int64_t region = item / p->c;                                                    \
             const T *roi = (const T *)args->src[ROI_ROIS] + region * (pools ? 5 : 4);              \
@@ -213,12 +262,19 @@ DEFINE_FAMILY(roi, ROI_FIELDS, .check = check, .cost = cost);
             const T *x = (const T *)args->src[ROI_X] +                                             \
                          (image * p->c + item % p->c) * p->h * p->w;                               \
             T *y = (T *)args->dst[0] + item * p->oh * p->ow;                                       \
-            const struct side_##suffix h = side_##suffix(p, roi[1], roi[3], p->oh, p->h);          \
-            const struct side_##suffix w = side_##suffix(p, roi[0], roi[2], p->ow, p->w);          \
+            if (region != before && atc_spend(&meter, 4 * TABLED))                                 \
+                return;                                                                            \
+            if (region != before) {                                                                \
+                set_side_##suffix(&h, p, roi[1], roi[3], p->oh, p->h);                             \
+                set_side_##suffix(&w, p, roi[0], roi[2], p->ow, p->w);                             \
+                before = region;                                                                   \
+            }                                                                                      \
             for (int64_t oh = 0; oh < p->oh; oh++)                                                 \
                 for (int64_t ow = 0; ow < p->ow && !atc_spend(&meter, 8); ow++)                    \
-                    *y++ = pools ? largest_##suffix(&meter, x, roi, oh, ow)                             \
-                                 : align_##suffix(&meter, x, &h, &w, oh, ow);                           \
+                    *y++ = p->kind == ROI_MAX         ? largest_##suffix(&meter, x, &h, &w, oh, ow) \
+                           : p->kind == ROI_ALIGN_AVG                                              \
+                               ? align_##suffix(&meter, true, x, &h, &w, oh, ow)                   \
+                               : align_##suffix(&meter, false, x, &h, &w, oh, ow);                 \
         }                                                                                          \
     }
 
