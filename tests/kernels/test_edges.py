@@ -385,6 +385,12 @@ def recurrent(fill: Fill, n: int) -> Iterator[Case]:
         )  # fmt: skip
 
 
+def nms(fill: Fill, n: int) -> Iterator[Case]:
+    boxes, scores = fill(1, 2 * n, 4), fill(1, 2, 2 * n)
+    arrays = [boxes, scores, np.array([n]), np.asarray([0.3], np.float32)]
+    yield Case("NonMaxSuppression", arrays, {"center_point_box": n % 2}, [2], by_reference=False)
+
+
 CASES: dict[str, Callable[[Fill, int], Iterator[Case]]] = {
     "conv2d": conv, "conv_transpose2d": conv_transpose, "convnd": convnd, "matmul": matmul, "reduce": reduction,
     "argreduce": arg_reduction, "softmax": softmax, "attention": attention, "batchnorm": batchnorm,
@@ -395,6 +401,7 @@ CASES: dict[str, Callable[[Fill, int], Iterator[Case]]] = {
     "dequantize": dequantize, "quant_range": quant_range, "qbinary": qbinary, "qdepthwise": qdepthwise,
     "recurrent": recurrent, "grid_sample": grid_sample, "pow": power,
     "col2im": col2im,
+    "recurrent": recurrent, "grid_sample": grid_sample, "pow": power, "nms": nms,
 }  # fmt: skip
 # Families whose cases have no empty dims.
 NEVER_EMPTY = {

@@ -12,6 +12,7 @@ from atcpy.ir.tensor import Array
 from atcpy.ops.image.nms import bound_nms
 from tests.effort import trials
 from tests.harness import make_node, reference_op, run_op
+from tests.isa import LOOP_ISAS
 from tests.ops.exact import assert_same
 
 
@@ -36,6 +37,19 @@ def test_agrees_with_the_reference(
     attrs = {"center_point_box": int(centred)}
     node = make_node("NonMaxSuppression", arrays, attrs, constants=(2,) if constant else ())
     assert_same(run_op(node, arrays), reference_op(node, arrays))
+
+
+@pytest.mark.parametrize("isa", LOOP_ISAS)
+@pytest.mark.parametrize("iou", [0.02, 0.2, 1.0])
+def test_more_boxes_are_selected_than_a_vector_holds(iou: float, isa: str) -> None:
+    rng = np.random.default_rng(4)
+    corner, size = rng.uniform(0, 40, (1, 200, 2)), rng.uniform(-8, 8, (1, 200, 2))
+    boxes = np.concatenate((corner, corner + size), 2).astype(np.float32)
+    arrays = [boxes, rng.random((1, 2, 200), np.float32), np.array([100]), np.array([iou], np.float32)]
+    node = make_node("NonMaxSuppression", arrays, constants=(2,))
+    expected = reference_op(node, arrays)
+    assert expected[0].shape[0] > 40
+    assert_same(run_op(node, arrays, isa=isa), expected)
 
 
 def test_without_a_maximum_no_box_is_selected() -> None:

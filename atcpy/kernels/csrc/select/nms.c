@@ -13,11 +13,9 @@
  *
  * Boxes leave a heap, best first, and each is compared with those chosen.
  */
+#include "select/nms.h"
 #include "select/ranked.h"
 #include "select/sort_key.h"
-
-#define NMS_FIELDS(I64, I64S, F64, ENUM) I64(batches) I64(classes) I64(n) I64(room) I64(centred)
-DECLARE_PARAMS(nms, NMS_FIELDS)
 
 enum { NMS_BOXES, NMS_SCORES, NMS_MAX_BOXES, NMS_IOU, NMS_MIN_SCORE, NMS_OPERANDS };
 enum { NMS_Y, NMS_COUNT, NMS_RESULTS };
@@ -53,18 +51,15 @@ static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
     return (struct kernel_cost){
         .items = 1,
         .work = p->n == 0 ? 0 : atc_mul(atc_mul(p->batches, p->classes), atc_mul(p->n, each)),
-        .scratch = atc_mul(p->n, sizeof(struct ranked))};
+        .scratch = atc_add(atc_mul(p->n, sizeof(struct ranked)),
+                           atc_mul(p->room, NMS_SIDES * sizeof(float)))};
 }
 
 DEFINE_FAMILY(nms, NMS_FIELDS, .check = check, .cost = cost);
 
-struct sides {
-    float low[2], high[2], area;
-};
-
-static struct sides sides_of(const float *box, bool centred)
+static struct nms_sides sides_of(const float *box, bool centred)
 {
-    struct sides s;
+    struct nms_sides s;
     if (centred) {
         for (int i = 0; i < 2; i++) {
             const float half = box[2 + i] / 2;
@@ -80,21 +75,6 @@ static struct sides sides_of(const float *box, bool centred)
     }
     s.area = (s.high[0] - s.low[0]) * (s.high[1] - s.low[1]);
     return s;
-}
-
-/* True if two boxes share more of their union than they may. */
-static bool lies_over(const struct sides *a, const struct sides *b, float iou)
-{
-    float shared = 1;
-    for (int i = 0; i < 2; i++) {
-        const float low = a->low[i] > b->low[i] ? a->low[i] : b->low[i];
-        const float high = a->high[i] < b->high[i] ? a->high[i] : b->high[i];
-        if (high <= low)
-            return false;
-        shared = i == 0 ? high - low : shared * (high - low);
-    }
-    const float united = a->area + b->area - shared;
-    return shared > 0 && a->area > 0 && b->area > 0 && united > 0 && shared / united > iou;
 }
 
 static float scalar_of(const struct kernel_args *args, int number, float without)
@@ -113,13 +93,14 @@ static int64_t candidates(struct atc_meter *meter, const float *scores, struct r
     for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, p->n);)
         for (int64_t i = piece.begin; i < piece.end; i++)
             if (!has_min_score || scores[i] > min_score)
-                heap[n++] = (struct ranked){key_of_f64((double)scores[i]), i};
+                heap[n++] = (struct ranked){key_of_f32(scores[i]), i};
     make_heap(meter, heap, n, true);
     return n;
 }
 
 /* Writes the chosen boxes of one class; returns how many. */
-static int64_t choose(struct atc_meter *meter, int64_t lane, int64_t max_boxes, int64_t *y)
+static int64_t choose(struct atc_meter *meter, nms_lies_over lies_over, int64_t lane,
+                      int64_t max_boxes, int64_t *y)
 {
     const struct kernel_args *args = meter->args;
     const struct nms_params *p = args->params;
@@ -127,22 +108,24 @@ static int64_t choose(struct atc_meter *meter, int64_t lane, int64_t max_boxes, 
     const float *boxes = (const float *)args->src[NMS_BOXES] + batch * p->n * 4;
     const float iou = scalar_of(args, NMS_IOU, 0);
     struct ranked *heap = args->scratch;
+    float *sides_chosen = (void *)(heap + p->n);
     int64_t left = candidates(meter, (const float *)args->src[NMS_SCORES] + lane * p->n, heap);
     int64_t chosen = 0;
     while (left > 0 && chosen < max_boxes && !atc_spend(meter, RANKED_WORK + chosen)) {
         const int64_t box = heap[0].at;
         heap[0] = heap[--left];
         sift_down(heap, left, 0, true);
-        const struct sides sides = sides_of(boxes + box * 4, p->centred != 0);
+        const struct nms_sides sides = sides_of(boxes + box * 4, p->centred != 0);
         bool is_free = true;
-        struct atc_piece piece = {0};
-        while (is_free && atc_next_piece(args, &piece, chosen))
-            for (int64_t i = piece.begin; i < piece.end && is_free; i++) {
-                const struct sides other = sides_of(boxes + y[i * 3 + 2] * 4, p->centred != 0);
-                is_free = !lies_over(&sides, &other, iou);
-            }
+        for (struct atc_piece piece = {0}; is_free && atc_next_piece(args, &piece, chosen);)
+            is_free = !lies_over(&sides, sides_chosen + piece.begin, p->room,
+                                 piece.end - piece.begin, iou);
         if (!is_free)
             continue;
+        const float parts[NMS_SIDES] = {sides.low[0], sides.low[1], sides.high[0], sides.high[1],
+                                        sides.area};
+        for (int i = 0; i < NMS_SIDES; i++)
+            sides_chosen[i * p->room + chosen] = parts[i];
         y[chosen * 3] = batch;
         y[chosen * 3 + 1] = lane % p->classes;
         y[chosen++ * 3 + 2] = box;
@@ -150,7 +133,7 @@ static int64_t choose(struct atc_meter *meter, int64_t lane, int64_t max_boxes, 
     return chosen;
 }
 
-void nms_f32_scalar(const struct kernel_args *args)
+void nms_choose(const struct kernel_args *args, nms_lies_over lies_over)
 {
     const struct nms_params *p = args->params;
     if (args->begin == args->end)
@@ -162,6 +145,6 @@ void nms_f32_scalar(const struct kernel_args *args)
     struct atc_meter meter = {.args = args};
     const int64_t lanes = p->n > 0 ? p->batches * p->classes : 0;
     for (int64_t lane = 0; lane < lanes && !atc_spend(&meter, 1); lane++)
-        count += choose(&meter, lane, max_boxes, y + count * 3);
+        count += choose(&meter, lies_over, lane, max_boxes, y + count * 3);
     *(int64_t *)args->dst[NMS_COUNT] = count;
 }
