@@ -385,6 +385,13 @@ def recurrent(fill: Fill, n: int) -> Iterator[Case]:
         )  # fmt: skip
 
 
+def topk(fill: Fill, n: int) -> Iterator[Case]:
+    for dtype in ("f4", "i1"):
+        for length, k in ((n, min(n, 3)), (256 + n, 3), (256 + n, 200)):  # by a heap, by the runs' largest, by sorting
+            x = fill(2, length) if dtype == "f4" else whole(fill(2, length), dtype)
+            yield Case("TopK", [x, np.array([k])], {"largest": n % 2}, [1], outputs=2)
+
+
 def nms(fill: Fill, n: int) -> Iterator[Case]:
     boxes, scores = fill(1, 2 * n, 4), fill(1, 2, 2 * n)
     arrays = [boxes, scores, np.array([n]), np.asarray([0.3], np.float32)]
@@ -402,6 +409,8 @@ CASES: dict[str, Callable[[Fill, int], Iterator[Case]]] = {
     "recurrent": recurrent, "grid_sample": grid_sample, "pow": power,
     "col2im": col2im,
     "recurrent": recurrent, "grid_sample": grid_sample, "pow": power, "nms": nms,
+    "recurrent": recurrent, "grid_sample": grid_sample, "pow": power, "topk": topk,
+    "nms": nms,
 }  # fmt: skip
 # Families whose cases have no empty dims.
 NEVER_EMPTY = {

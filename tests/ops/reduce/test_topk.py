@@ -11,27 +11,29 @@ from hypothesis import strategies as st
 from atcpy.ir.tensor import Array
 from tests.effort import trials
 from tests.harness import make_node, reference_op, run_op
+from tests.isa import LOOP_ISAS
 from tests.ops.exact import assert_same
 
 NUMBERS = [np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64, np.float16, np.float32,
            np.float64, ml_dtypes.bfloat16]  # fmt: skip
 
 
-def run(x: Array, k: int, axis: int, largest: bool) -> None:
+def run(x: Array, k: int, axis: int, largest: bool, isa: str | None = None) -> None:
     arrays = [x, np.array([k])]
     node = make_node("TopK", arrays, {"axis": axis, "largest": int(largest)}, constants=(1,), outputs=2)
-    assert_same(run_op(node, arrays, threads=2), reference_op(node, arrays))
+    assert_same(run_op(node, arrays, isa=isa, threads=2), reference_op(node, arrays))
 
 
+@pytest.mark.parametrize("isa", LOOP_ISAS)
 @settings(max_examples=trials(100))
 @given(shape=st.lists(st.integers(1, 9), min_size=1, max_size=4), axis=st.integers(-4, 3), k=st.integers(0, 9),
        largest=st.booleans(), dtype=st.sampled_from(NUMBERS), few=st.booleans(), seed=st.integers(0, 999))  # fmt: skip
 def test_agrees_with_the_reference(
-    shape: list[int], axis: int, k: int, largest: bool, dtype: type, few: bool, seed: int
+    isa: str, shape: list[int], axis: int, k: int, largest: bool, dtype: type, few: bool, seed: int
 ) -> None:
     axis = axis % len(shape) - len(shape)
     x = np.random.default_rng(seed).integers(-2 if few else -100, 3 if few else 100, shape).astype(dtype)
-    run(x, min(k, shape[axis]), axis, largest)
+    run(x, min(k, shape[axis]), axis, largest, isa)
 
 
 @pytest.mark.parametrize("largest", [False, True])
@@ -42,6 +44,17 @@ def test_nan_zeros_and_infinities(dtype: type, largest: bool) -> None:
         run(x, k, 0, largest)
 
 
-@pytest.mark.parametrize("k", [1, 50, 4999, 5000])
-def test_long_lanes(k: int) -> None:
-    run(np.random.default_rng(1).standard_normal((3, 5000)).astype(np.float32), k, 1, largest=True)
+@pytest.mark.parametrize("isa", LOOP_ISAS)
+@pytest.mark.parametrize("largest", [False, True])
+@pytest.mark.parametrize("values", ["random", "few", "ascending", "nan"])
+@pytest.mark.parametrize("k", [1, 50, 156, 157, 1250, 1251, 4999, 5000])
+def test_long_lanes(k: int, values: str, largest: bool, isa: str) -> None:
+    """Runs whose largest element is not good enough are passed over, if there are k of them; all is sorted for many."""
+    x = np.random.default_rng(1).standard_normal((3, 5000)).astype(np.float32)
+    if values == "few":
+        x = np.round(x)
+    elif values == "ascending":
+        x = np.sort(x, 1)
+    elif values == "nan":
+        x[:, ::97] = np.nan
+    run(x, k, 1, largest, isa)

@@ -13,7 +13,7 @@
  *
  * Slices are sorted by their keys, stably, so that of equal ones the first leads.
  */
-#include "select/sort_key.h"
+#include "select/sort_elements.h"
 
 #define UNIQUE_FIELDS(I64, I64S, F64, ENUM)                                                        \
     I64(outer) I64(n) I64(inner) I64(sorted) I64(results) I64(dtype)
@@ -138,43 +138,6 @@ static void write_slices(const struct kernel_args *args, const int64_t *first, i
         }
 }
 
-/* The same for slices of one element: byte after byte of the keys, the least significant first.
- * Bytes that all keys share take no pass.
- */
-static const int64_t *sort_elements(const struct slices *s, int64_t *order, int64_t *spare)
-{
-    const struct kernel_args *args = s->meter->args;
-    const int64_t n = s->p->n;
-    uint64_t differing = 0;
-    for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, n);)
-        for (int64_t i = piece.begin; i < piece.end; i++) {
-            order[i] = i;
-            differing |= s->keys[i] ^ s->keys[0];
-        }
-    for (int shift = 0; shift < 64; shift += 8) {
-        if ((differing >> shift & 0xff) == 0)
-            continue;
-        int64_t begins[256] = {0}, begin = 0;
-        for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, n);)
-            for (int64_t i = piece.begin; i < piece.end; i++)
-                begins[s->keys[i] >> shift & 0xff]++;
-        for (int byte = 0; byte < 256; byte++) {
-            const int64_t count = begins[byte];
-            begins[byte] = begin;
-            begin += count;
-        }
-        if (atc_was_stopped(args))
-            return NULL; /* keys may be uncounted */
-        for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, n);)
-            for (int64_t i = piece.begin; i < piece.end; i++)
-                spare[begins[s->keys[order[i]] >> shift & 0xff]++] = order[i];
-        int64_t *const sorted = spare;
-        spare = order;
-        order = sorted;
-    }
-    return atc_was_stopped(args) ? NULL : order;
-}
-
 /* How many different slices there are. `leader[i]` becomes the first slice equal to i, `number[i]`
  * the position of leader i in the result.
  */
@@ -236,7 +199,7 @@ void unique_any_scalar(const struct kernel_args *args)
     sort_keys(args, p->dtype, args->src[0], p->outer * n * p->inner, 1, 0, keys);
     const bool is_element = p->outer == 1 && p->inner == 1;
     const int64_t *sorted =
-        is_element ? sort_elements(&slices, order, spare) : sort(&slices, order, spare);
+        is_element ? sort_elements(args, keys, n, order, spare) : sort(&slices, order, spare);
     if (sorted == NULL)
         return;
     const int64_t count = number_slices(&slices, sorted, leader, number);
