@@ -18,14 +18,16 @@ static void widen_by(struct atc_meter *meter, struct range *r, const float *x, i
 {
     if (atc_spend(meter, n))
         return;
+    struct range own = *r; /* in registers: x might be r */
     for (struct atc_piece piece = {0}; atc_next_piece(meter->args, &piece, n);) {
         int64_t i = piece.begin;
         for (; i + RANGE_LANES <= piece.end; i += RANGE_LANES)
             for (int lane = 0; lane < RANGE_LANES; lane++)
-                widen(r, lane, x[i + lane]);
+                widen(&own, lane, x[i + lane]);
         for (; i < piece.end; i++)
-            widen(r, 0, x[i]);
+            widen(&own, 0, x[i]);
     }
+    *r = own;
 }
 
 static void range_of(const struct kernel_args *args)
