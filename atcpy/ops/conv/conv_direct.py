@@ -5,6 +5,7 @@ Float64, weights or biases that are computed, empty tensors; one, two or three s
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from atcpy.ir import DType, Node, Reject
@@ -34,6 +35,9 @@ def lower_direct(node: Node, window: Window, *, transposed: bool) -> Iterable[Ke
     n, c, *spatial = node.operand(0).desc.static_shape
     _, m, *result = node.output.desc.static_shape
     group = node.int_attr("group", 1)
+    if spatial == result and window.is_pointwise:
+        spatial = result = [math.prod(spatial)]  # one long row
+        window = Window((1,), (1,), (1,), (0,), (0,))
     params: dict[str, ParamValue] = {
         "n": n, "group": group, "cg": c // group, "mg": m // group, "in": leading(spatial, 1),
         "out": leading(result, 1), "kernel": leading(window.kernel, 1), "stride": leading(window.strides, 1),

@@ -22,6 +22,11 @@ class Window:
     pads_begin: tuple[int, ...]
     pads_end: tuple[int, ...]
 
+    @property
+    def is_pointwise(self) -> bool:
+        """Does result i see element i alone, along every dim, as far as there are such?"""
+        return {*self.kernel, *self.strides} == {1} and not any((*self.pads_begin, *self.pads_end))
+
     def effective(self, axis: int) -> int:
         """Extent of the dilated kernel along a spatial dim."""
         return (self.kernel[axis] - 1) * self.dilations[axis] + 1

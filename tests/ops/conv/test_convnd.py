@@ -72,6 +72,27 @@ def test_kernels_of_more_taps_than_are_packed_at_once_agree_with_onnxruntime(op_
     np.testing.assert_allclose(ours, expected, rtol=0, atol=1e-5 * float(np.abs(expected).max()))
 
 
+@pytest.mark.parametrize("isa", LOOP_ISAS)
+@pytest.mark.parametrize(
+    ("op_type", "attrs"),
+    [
+        ("Conv", {}),
+        ("Conv", {"strides": (1, 1, 2)}),
+        ("Conv", {"pads": (0, 1, 0, 0, 0, 0)}),
+        ("ConvTranspose", {}),
+        ("ConvTranspose", {"pads": (0, 0, 0, 0, 1, 0)}),
+    ],
+)
+def test_kernels_of_one_tap(op_type: str, attrs: Attrs, isa: str) -> None:
+    """Without strides and padding, the dims are one long row."""
+    rng = np.random.default_rng(2)
+    shapes = [(2, 8, 3, 5, 11), (8, 4, 1, 1, 1) if op_type == "Conv" else (8, 5, 1, 1, 1)]
+    arrays = [rng.standard_normal(shape).astype("f4") for shape in shapes]
+    node = make_node(op_type, arrays, {**attrs, "group": 2})
+    (expected,) = onnxruntime_op(node, arrays)
+    np.testing.assert_allclose(run_op(node, arrays, isa=isa, threads=2)[0], expected, rtol=0, atol=2e-5)
+
+
 def test_empty_operands_give_the_bias() -> None:
     bias = np.arange(4, dtype=np.float32)
     arrays = [np.ones((2, 0, 5), np.float32), np.ones((4, 0, 3), np.float32), bias]
