@@ -55,6 +55,7 @@ if TYPE_CHECKING:
 
 DEFAULT_SHAPE_CACHE = 16
 _MAX_SERVED = 256
+_NONE_FED: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -530,7 +531,8 @@ class InferenceSession:
             if plan is not None:
                 return plan.run(values) if profile is None else profile.run_plan(plan, values)
             assert self._procedure is not None
-            fed = frozenset(index for index in self._package.default_inputs if self._inputs[index].name in feeds)
+            defaults = self._package.default_inputs
+            fed = frozenset(index for index in defaults if self._inputs[index].name in feeds) if defaults else _NONE_FED
             return self._procedure.run_owned(values, fed=fed, profile=profile)
         except MemoryError as error:
             raise ResourceLimit("R0001", f"no memory for the results: {error}") from error

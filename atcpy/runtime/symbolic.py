@@ -134,8 +134,9 @@ class SymbolicCluster:
             frozenset(index for plan in variant.plans for index in plan.inputs) for variant in record.variants
         ]
         self._is_direct = [_is_direct(variant, len(record.inputs)) for variant in record.variants]
+        self._is_by_shapes = [_is_by_shapes(variant, len(record.inputs)) for variant in record.variants]
         self._last = 0  # the variant that served last
-        # By the shapes of the inputs: the variant that served them last, and its plan if that is all of a run.
+        # By the shapes of the inputs: the variant that served them last, and its plan if their shapes determine it.
         self._known: dict[tuple[tuple[int, ...], ...], tuple[int, ExecutionPlan | None]] = {}
 
     def run(
@@ -152,8 +153,9 @@ class SymbolicCluster:
             return next(filter(None, (self._run_variant(number, values, profile, done) for number in numbers)), None)
         shapes = tuple([value.shape for value in values])
         number, direct = self._known.get(shapes, (None, None))
-        if direct is not None:
-            return direct.run(values) if profile is None else profile.run_plan(direct, values)
+        if number is not None and direct is not None:
+            whole = direct.run(values) if profile is None else profile.run_plan(direct, values)
+            return whole if self._is_direct[number] else self._cut_outputs(number, whole)
         results = None if number is None else self._run_variant(number, values, profile, done)
         if results is not None:
             return results
@@ -168,13 +170,13 @@ class SymbolicCluster:
 
     def find_plan(self, values: Sequence[Array]) -> ExecutionPlan | None:
         """The plan that was all of a run with inputs of these shapes; None if it took more."""
-        _, plan = self._known.get(tuple([value.shape for value in values]), (None, None))
-        return plan
+        number, plan = self._known.get(tuple([value.shape for value in values]), (None, None))
+        return plan if number is not None and self._is_direct[number] else None
 
     def _remember(self, shapes: tuple[tuple[int, ...], ...], number: int, values: Sequence[Array]) -> None:
         if len(self._known) >= MAX_INSTANCES:
             self._known.clear()
-        plan = self._plans[number][0] if self._is_direct[number] else None
+        plan = self._plans[number][0] if self._is_by_shapes[number] else None
         self._last = number
         self._known[shapes] = (
             number,
@@ -210,6 +212,15 @@ class SymbolicCluster:
             return None
         outputs = [variables[index] for index in variant.outputs]
         return outputs if len(variant.plans) == 1 else owned(outputs, values)
+
+    def _cut_outputs(self, number: int, results: list[Array]) -> list[Array]:
+        """The outputs of a variant of one plan."""
+        variant = self._record.variants[number]
+        [plan] = variant.plans
+        for counted in plan.counted:
+            results[counted.output] = _cut(results, counted)
+        first = len(self._record.inputs)
+        return [results[index - first] for index in variant.outputs]
 
     def body_plan(self, values: Sequence[RuntimeValue]) -> BodyPlan | None:
         """The one plan that the cluster is for these inputs; None if it takes several, or no variant serves them."""
@@ -248,13 +259,20 @@ def _is_direct(variant: ClusterVariant[TaskRecord], inputs: int) -> bool:
     """Is a variant one plan that takes all inputs and gives all outputs, in their order, and that their shapes alone
     determine?
     """
+    if not _is_by_shapes(variant, inputs):
+        return False
+    [plan] = variant.plans
+    return variant.outputs == tuple(range(inputs, inputs + len(plan.outputs))) and not plan.counted
+
+
+def _is_by_shapes(variant: ClusterVariant[TaskRecord], inputs: int) -> bool:
+    """Is a variant one plan that takes all inputs, in their order, and that their shapes alone determine?"""
     if len(variant.plans) != 1 or variant.condition is not None:
         return False
     [plan] = variant.plans
     return (
         plan.inputs == tuple(range(inputs))
-        and variant.outputs == tuple(range(inputs, inputs + len(plan.outputs)))
-        and not plan.counted
+        and all(index >= inputs for index in variant.outputs)
         and not any(symbol.is_element for symbol in plan.symbols)
     )
 
@@ -306,6 +324,8 @@ def _cut(results: Sequence[Array], counted: CountedOutput) -> Array:
     """Copy a result out of a larger buffer, at whose beginning it is. Raises PackageCorrupt (P0005) if it is not."""
     buffer = results[counted.output]
     count = int(results[counted.count][0])
+    if counted.axes == (0,) and 0 <= count <= len(buffer):
+        return buffer[:count].copy()
     shape = tuple([count if axis in counted.axes else size for axis, size in enumerate(buffer.shape)])
     if count < 0 or element_count(shape) > buffer.size:
         raise PackageCorrupt("P0005", f"a result of shape {list(shape)} is cut out of {buffer.size} elements")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from atcpy.errors import AtcError, ModelInvalid, UsageError
 from atcpy.options import convert_options
 from atcpy.runtime.distributed.world import SingleRank
 from atcpy.runtime.loader import bind_compiled
+from atcpy.runtime.profile import Profile
 from atcpy.runtime.weights import WeightStore
 from atcpy.runtime.workers import Workers
 from atcpy.stages.pipeline import compile_model
@@ -291,3 +292,29 @@ def test_elements_that_decide_sizes_count_in_each_run() -> None:
     for sizes in ([2, 3], [3, 2], [2, 3], [6, 1]):
         y, _ = session.run(None, {"x": x, "s": np.array(sizes)})
         np.testing.assert_array_equal(y, 2 * x.reshape(sizes))
+
+
+@pytest.mark.parametrize(
+    ("result", "expected"),
+    [
+        ("y = NonZero(x)", lambda x: np.stack(np.nonzero(x))),
+        ("y = Compress<axis = 0>(x, c)", lambda x: x[x[:, 0] > 0]),
+        ("y = Compress(x, d)", lambda x: x.reshape(-1)[:6][x.reshape(-1)[:6] > 0]),
+    ],
+)
+def test_results_whose_size_data_decide_keep_their_elements(
+    result: str, expected: Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]]
+) -> None:
+    """Runs after the first of a shape go straight to the plan."""
+    text = f"g (float[4,3] x, bool[4] c, bool[6] d) => (y, z) {{ {result} z = Neg(x) }}"
+    session = InferenceSession(package(text))
+    results = []
+    for seed in range(4):
+        x = np.random.default_rng(seed).integers(0, 2, (4, 3)).astype(np.float32) * (seed != 2)
+        feeds = {"x": x, "c": x[:, 0] > 0, "d": x.reshape(-1)[:6] > 0}
+        profile = Profile() if seed == 3 else None
+        results.append((session.run(None, feeds, profile=profile), expected(x), -x))
+        assert profile is None or profile.times()
+    for (ours, negative), theirs, x in results:
+        np.testing.assert_array_equal(ours, theirs)
+        np.testing.assert_array_equal(negative, x)
