@@ -121,10 +121,11 @@ static inline __attribute__((always_inline)) void pool_run(struct atc_meter *met
 }
 
 static inline __attribute__((always_inline)) struct pool_rows
-rows_of(const struct kernel_args *args, int64_t item)
+rows_of(const struct kernel_args *args, int64_t number, int64_t od, int64_t oy)
 {
+    (void)od;
     const struct pool2d_params *p = args->params;
-    const int64_t number = item / p->oh, oy = item % p->oh, y0 = oy * p->sh - p->pt;
+    const int64_t y0 = oy * p->sh - p->pt;
     const float *plane = (const float *)args->src[0] + number * p->h * p->w;
     const struct pool2d_taps y = taps_inside(y0, p->kh, p->dh, p->h);
     struct pool2d_taps counted = y;
@@ -146,6 +147,8 @@ static void pool_joined(const struct kernel_args *args)
     const struct pool_windows windows = {
         .is_max = p->kind == POOL_MAX,
         .include_pad = p->include_pad,
+        .od = 1,
+        .oh = p->oh,
         .w = p->w,
         .ow = p->ow,
         .kernel = p->kw,

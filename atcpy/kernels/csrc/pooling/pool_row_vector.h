@@ -16,6 +16,7 @@ enum { POOL_SLOTS = 16 }; /* rows that are joined, at most, before their windows
 /* What all rows of a task have in common: how windows lie along the last dim. */
 struct pool_windows {
     bool is_max, include_pad;
+    int64_t od, oh; /* results along the other dims */
     int64_t w, ow, kernel, stride, dilation, pad_begin, pad_end;
     int64_t span, at_once;
     int32_t indices[VF];
@@ -30,8 +31,14 @@ struct pool_rows {
     int64_t count; /* what they contribute to the divisor of a mean */
 };
 
-/* The rows of an item. */
-typedef struct pool_rows (*pool_rows_of)(const struct kernel_args *args, int64_t item);
+/* The rows of windows of the row of results (od, oh) of a plane. */
+typedef struct pool_rows (*pool_rows_of)(const struct kernel_args *args, int64_t plane, int64_t od,
+                                         int64_t oh);
+
+/* A row of results. It counts, as divisions take longer than a short row. */
+struct pool_row {
+    int64_t plane, od, oh;
+};
 
 static inline float pool_count_along(const struct pool_windows *p, int64_t ox)
 {
@@ -167,6 +174,23 @@ static inline __attribute__((always_inline)) void pool_take(const struct pool_wi
         pool_take_windows(p, is_max, p->stride, joined, count, ox, n, out);
 }
 
+static inline struct pool_row pool_row_at(const struct pool_windows *p, int64_t item)
+{
+    const int64_t planes = item / p->oh;
+    return (struct pool_row){planes / p->od, planes % p->od, item % p->oh};
+}
+
+static inline void pool_next_row(const struct pool_windows *p, struct pool_row *row)
+{
+    if (++row->oh < p->oh)
+        return;
+    row->oh = 0;
+    if (++row->od < p->od)
+        return;
+    row->od = 0;
+    row->plane++;
+}
+
 /* Results [ox, ox + at_once) of all rows. */
 static inline __attribute__((always_inline)) void pool_columns(struct atc_meter *meter,
                                                                const struct pool_windows *p,
@@ -190,11 +214,12 @@ static inline __attribute__((always_inline)) void pool_columns(struct atc_meter 
         for (int64_t x = last; x < end; x += VF)
             vf_store(joined + x, none);
     }
+    struct pool_row row = pool_row_at(p, args->begin);
     for (int64_t item = args->begin; item < args->end; item += slots) {
         const int64_t n = min_i64(slots, args->end - item);
         int64_t counts[POOL_SLOTS];
-        for (int64_t slot = 0; slot < n; slot++) {
-            const struct pool_rows rows = rows_of(args, item + slot);
+        for (int64_t slot = 0; slot < n; slot++, pool_next_row(p, &row)) {
+            const struct pool_rows rows = rows_of(args, row.plane, row.od, row.oh);
             const int64_t per_vector = 1 + rows.depth * rows.height + p->kernel;
             if (atc_spend(meter, (end - begin) * per_vector / VF))
                 return;

@@ -3,11 +3,9 @@
 #include "pooling/poolnd.h"
 
 static inline __attribute__((always_inline)) struct pool_rows
-rows_of(const struct kernel_args *args, int64_t item)
+rows_of(const struct kernel_args *args, int64_t plane, int64_t od, int64_t oh)
 {
     const struct poolnd_params *p = args->params;
-    const int64_t oh = item % p->out[1], od = item / p->out[1] % p->out[0];
-    const int64_t plane = item / p->out[1] / p->out[0];
     const struct pool2d_taps d = poolnd_taps(p, 0, od), h = poolnd_taps(p, 1, oh);
     const bool is_inside = d.first < d.last && h.first < h.last;
     const int64_t d0 = od * p->stride[0] - p->pad_begin[0] + d.first * p->dilation[0];
@@ -29,6 +27,8 @@ void FOR_ISA(poolnd_rows_f32)(const struct kernel_args *args)
     const struct pool_windows windows = {
         .is_max = p->kind == POOLND_MAX,
         .include_pad = p->include_pad,
+        .od = p->out[0],
+        .oh = p->out[1],
         .w = p->in[2],
         .ow = p->out[2],
         .kernel = p->kernel[2],
