@@ -140,9 +140,9 @@ struct interp_row interp_row_at(const struct kernel_args *args, int64_t item)
     find_tables(p, starts);
     int64_t at = item;
     for (int i = INTERP_DIMS - 1; i >= 0; i--) {
-        const bool is_one = i == INTERP_DIMS - 1 || p->out[i] == 1; /* division takes long */
-        const int64_t o = is_one ? 0 : at % p->out[i];
-        at = is_one ? at : at / p->out[i];
+        const int64_t o = i == INTERP_DIMS - 1 ? 0 : at % p->out[i];
+        at = i == INTERP_DIMS - 1 ? at : at / p->out[i];
+        row.at[i] = o;
         row.first_weight[i] = starts[i] + o * p->taps[i];
         row.indices[i] = table + row.first_weight[i];
         row.is_fill |= i < INTERP_DIMS - 1 && *row.indices[i] == -1;

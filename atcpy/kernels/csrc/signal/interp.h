@@ -35,11 +35,31 @@ enum { INTERP_X, INTERP_INDICES, INTERP_WEIGHTS, INTERP_OPERANDS };
 struct interp_row {
     const int32_t *indices[INTERP_DIMS];
     int64_t first_weight[INTERP_DIMS]; /* the same, counted in elements of the weights */
+    int64_t at[INTERP_DIMS];           /* its number along each dim but the last */
     int64_t x;                         /* elements before this image */
     bool is_fill;
 };
 
 struct interp_row interp_row_at(const struct kernel_args *args, int64_t item);
+
+/* Goes on to the row of the next item, without the divisions that finding one takes. */
+static inline void interp_next_row(const struct interp_params *p, struct interp_row *row)
+{
+    int i = INTERP_DIMS - 2;
+    for (; i >= 0; i--) {
+        const int64_t step = ++row->at[i] < p->out[i] ? 1 : 1 - p->out[i];
+        row->indices[i] += step * p->taps[i];
+        row->first_weight[i] += step * p->taps[i];
+        if (step == 1)
+            break;
+        row->at[i] = 0;
+    }
+    if (i < 0)
+        row->x += p->in[0] * p->in[1] * p->in[2] * p->in[3] * p->in[4] * p->inner;
+    row->is_fill = false;
+    for (i = 0; i < INTERP_DIMS - 1; i++)
+        row->is_fill |= *row->indices[i] == -1;
+}
 
 /* False, and a fault noted, if a table points outside of the input where a row of the call looks;
  * or if the call is to end. Tables may be long, and rows few.

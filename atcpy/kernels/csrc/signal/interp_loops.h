@@ -88,8 +88,8 @@
         memcpy(&fill, &p->fill, sizeof fill);                                                      \
         if (!interp_tables_ok(args))                                                               \
             return;                                                                                \
-        for (int64_t item = args->begin; item < args->end; item++) {                               \
-            const struct interp_row row = interp_row_at(args, item);                               \
+        struct interp_row row = interp_row_at(args, args->begin);                               \
+        for (int64_t item = args->begin; item < args->end; item++, interp_next_row(p, &row)) {                               \
             T *y = (T *)args->dst[0] + item * length;                                              \
             if (row.is_fill) {                                                                     \
                 for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, length);)          \

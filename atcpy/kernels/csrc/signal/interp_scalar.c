@@ -105,6 +105,24 @@ static int outer_weights(const struct kernel_args *args, const struct interp_row
         }                                                                                          \
     }                                                                                              \
                                                                                                    \
+    /* Results [begin, end) of a row as integers. */                                               \
+    static inline void cut_row_##suffix(const struct interp_params *p,                             \
+                                        const struct interp_row *row, const float *restrict sums,  \
+                                        int64_t begin, int64_t end, T fill, T *restrict y)         \
+    {                                                                                              \
+        const int64_t taps = p->taps[INTERP_DIMS - 1], inner = p->inner;                           \
+        const int32_t *indices = row->indices[INTERP_DIMS - 1];                                    \
+        if (inner == 1 && !row->is_fill) {                                                         \
+            for (int64_t o = begin; o < end; o++)                                                  \
+                y[o] = indices[o * taps] < 0 ? fill : cut_##suffix((double)sums[o]);               \
+            return;                                                                                \
+        }                                                                                          \
+        for (int64_t o = begin; o < end; o++)                                                      \
+            for (int64_t c = o * inner; c < (o + 1) * inner; c++)                                  \
+                y[c] = row->is_fill || indices[o * taps] < 0 ? fill                                \
+                                                             : cut_##suffix((double)sums[c]);      \
+    }                                                                                              \
+                                                                                                   \
     static inline void interp_##suffix##_floats(const struct kernel_args *args)                    \
     {                                                                                              \
         const struct interp_params *p = args->params;                                              \
@@ -115,8 +133,8 @@ static int outer_weights(const struct kernel_args *args, const struct interp_row
         memcpy(&fill, &p->fill, sizeof fill);                                                      \
         if (!interp_tables_ok(args))                                                               \
             return;                                                                                \
-        for (int64_t item = args->begin; item < args->end; item++) {                               \
-            const struct interp_row row = interp_row_at(args, item);                               \
+        struct interp_row row = interp_row_at(args, args->begin);                               \
+        for (int64_t item = args->begin; item < args->end; item++, interp_next_row(p, &row)) {                               \
             int64_t tap[INTERP_DIMS - 1] = {0};                                                    \
             T *y = (T *)args->dst[0] + item * p->out[last] * p->inner;                             \
             bool first = true;                                                                     \
@@ -127,12 +145,11 @@ static int outer_weights(const struct kernel_args *args, const struct interp_row
                     add_##suffix(&meter, &row, tap, sums, first);                                  \
                     first = false;                                                                 \
                 } while (interp_next(p, tap));                                                     \
-            for (int64_t o = 0, i = 0; o < p->out[last]; o++) {                                    \
-                const bool is_fill = row.is_fill || row.indices[last][o * p->taps[last]] < 0;      \
-                if (atc_spend(&meter, p->inner))                                                   \
+            for (int64_t begin = 0, end; begin < p->out[last]; begin = end) {                      \
+                end = min_i64(begin + 1 + ATC_PIECE / p->inner, p->out[last]);                     \
+                if (atc_spend(&meter, (end - begin) * p->inner))                                   \
                     return;                                                                        \
-                for (int64_t c = 0; c < p->inner; c++, i++)                                        \
-                    y[i] = is_fill ? fill : cut_##suffix((double)sums[i]);                         \
+                cut_row_##suffix(p, &row, sums, begin, end, fill, y);                              \
             }                                                                                      \
         }                                                                                          \
     }
@@ -215,8 +232,8 @@ void interp_any_scalar(const struct kernel_args *args)
     struct atc_meter meter = {.args = args};
     if (!interp_tables_ok(args))
         return;
-    for (int64_t item = args->begin; item < args->end; item++) {
-        const struct interp_row row = interp_row_at(args, item);
+    struct interp_row row = interp_row_at(args, args->begin);
+    for (int64_t item = args->begin; item < args->end; item++, interp_next_row(p, &row)) {
         const int64_t from =
             row.is_fill ? 0 : interp_source(p, &row, none) * p->in[last] * p->inner;
         const uint8_t *x = (const uint8_t *)args->src[INTERP_X] + (row.x + from) * p->item;
