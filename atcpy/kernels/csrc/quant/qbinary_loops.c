@@ -1,7 +1,7 @@
 /* qbinary, by loops that the compiler makes vectors of. */
 #include "quant/qbinary.h"
 
-#include <math.h>
+#include <string.h>
 
 /* Bytes are read as unsigned: `flip` changes the top bit of signed ones, and of their zero point.
  */
@@ -37,7 +37,10 @@ static inline uint8_t quantized(float x, const struct steps *s)
     float v = x / s->scale;
     v = v > min ? v : min; /* NaN too */
     v = v < max ? v : max;
-    return (uint8_t)((int32_t)rintf(v) + s->zero) ^ s->flip;
+    const float at_units = v + 0x1.8p23f; /* rounds to even; the lowest bits are the integer */
+    int32_t bits;
+    memcpy(&bits, &at_units, sizeof bits);
+    return (uint8_t)(bits + s->zero) ^ s->flip;
 }
 
 #define ADD(a, b) ((a) + (b))
