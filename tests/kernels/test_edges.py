@@ -298,6 +298,17 @@ def resize(mode: str) -> Callable[[Fill, int], Iterator[Case]]:
     return cases
 
 
+def resize2d(fill: Fill, n: int) -> Iterator[Case]:
+    yield from resize("linear")(fill, n)
+    for width in (2, 1.5):  # each pixel twice, or by the taps
+        for dtype in ("f4", "i1", "f8"):
+            x, scales = (
+                fill(1, 2, 3, n).astype(dtype) if dtype != "i1" else whole(fill(1, 2, 3, n), dtype),
+                [1, 1, 2, width],
+            )
+            yield Case("Resize", [x, None, np.array(scales, np.float32)], {}, [2], by_reference=False, rtol=0)
+
+
 def grid_sample(fill: Fill, n: int) -> Iterator[Case]:
     for dims in (2, 3):
         for mode in ("linear", "nearest"):
@@ -402,7 +413,7 @@ CASES: dict[str, Callable[[Fill, int], Iterator[Case]]] = {
     "conv2d": conv, "conv_transpose2d": conv_transpose, "convnd": convnd, "matmul": matmul, "reduce": reduction,
     "argreduce": arg_reduction, "softmax": softmax, "attention": attention, "batchnorm": batchnorm,
     "normalize": normalization, "lrn": lrn, "pool2d": pool2d, "poolnd": poolnd, "depthwise2d": depthwise,
-    "unary": unary, "strided_copy": strided_copy, "binary": binary, "classify": classify, "resize2d": resize("linear"),
+    "unary": unary, "strided_copy": strided_copy, "binary": binary, "classify": classify, "resize2d": resize2d,
     "interp": resize("cubic"), "where": where, "cast": cast, "rotary": rotary, "qgemm": qgemm, "quantize": quantize,
     "int4_matmul": int4_matmul,
     "dequantize": dequantize, "quant_range": quant_range, "qbinary": qbinary, "qdepthwise": qdepthwise,

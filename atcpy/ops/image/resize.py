@@ -59,6 +59,7 @@ MIXED = FLOATS | {DType.INT8, DType.UINT8, DType.INT16, DType.UINT16, DType.INT3
 MAX_SIDE = 2**24  # what float32 counts exactly
 MAX_DIMS = 5  # dims that the general kernel resizes, those between them included
 MAX_PIXEL = 64  # elements of a pixel in the kernel of pictures: as many as those of a block of channels
+MAX_LINE = 16384  # pixels of a row whose positions that kernel finds in each call; longer ones have them as a constant
 PICTURES = {2: 2, 3: 3, 4: 2, 5: 3}  # by rank: the last dims that ONNX Runtime mixes together
 
 
@@ -222,9 +223,10 @@ def _picture(node: Node) -> range | None:
         return range(2, 4)
     if _picture_reason(node) is not None:
         return None
-    resized = _resized(node)
-    pixel = math.prod(node.operand(0).desc.static_shape[resized.stop :])
-    return resized if 1 <= len(resized) <= 2 and pixel <= MAX_PIXEL else None
+    resized, result = _resized(node), node.output.desc.static_shape
+    if not 1 <= len(resized) <= 2 or result[resized.stop - 1] > MAX_LINE:
+        return None
+    return resized if math.prod(result[resized.stop :]) <= MAX_PIXEL else None
 
 
 def _keeps_sizes(node: Node) -> bool:

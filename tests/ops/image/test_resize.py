@@ -102,6 +102,8 @@ def test_doubling(dtype: type, blocked: bool) -> None:
         ((2, 3, 9), (1, 2, 1), "resize2d"),
         ((7,), (2,), "resize2d"),
         ((2, 3, 65), (1, 2, 1), "interp"),
+        ((2, 8192), (1, 2), "resize2d"),
+        ((2, 8193), (1, 2), "interp"),
         ((2, 3, 4, 5), (1, 2, 2, 2), "interp"),
     ],
 )

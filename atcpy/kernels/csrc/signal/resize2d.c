@@ -202,47 +202,13 @@ static bool is_doubling(const int32_t *low, int64_t n)
     return n % 2 == 0;
 }
 
-static void double_words(uint8_t *restrict dst, const uint8_t *restrict src, int64_t n)
-{
-    for (int64_t i = 0; i < n; i++) {
-        uint32_t word;
-        memcpy(&word, src + i * 4, sizeof word);
-        memcpy(dst + i * 8, &word, sizeof word);
-        memcpy(dst + i * 8 + 4, &word, sizeof word);
-    }
-}
-
-#define PICK(bytes)                                                                                \
-    case bytes:                                                                                    \
-        for (int64_t x = 0; x < n; x++)                                                            \
-            memcpy(dst + x * bytes, src + low[x] * (int64_t)bytes, bytes);                         \
-        break;
-
-/* One row: pixels of common sizes are moved without a call. */
-static void pick_pixels(uint8_t *restrict dst, const uint8_t *restrict src,
-                        const int32_t *restrict low, int64_t n, int64_t bytes)
-{
-    switch (bytes) {
-        PICK(1)
-        PICK(2)
-        PICK(4)
-        PICK(8)
-        PICK(16)
-        PICK(32)
-        PICK(64)
-        PICK(128)
-    default:
-        for (int64_t x = 0; x < n; x++)
-            memcpy(dst + x * bytes, src + low[x] * bytes, (size_t)bytes);
-    }
-}
-
-void resize2d_nearest(const struct kernel_args *args)
+void resize2d_nearest(const struct kernel_args *args, resize_pick_pixels pick,
+                      resize_double_pixels twice)
 {
     const struct resize2d_params *p = args->params;
     const struct resize_taps taps = fill_taps(args);
     const int64_t pixel = p->c0 * p->item, row = p->ow * pixel;
-    const bool doubles = pixel == 4 && is_doubling(taps.low, p->ow);
+    const bool doubles = pixel <= 8 && is_doubling(taps.low, p->ow);
     const int64_t each = pixels_at_once(pixel);
     struct atc_meter meter = {.args = args};
     if (atc_was_stopped(args))
@@ -261,9 +227,9 @@ void resize2d_nearest(const struct kernel_args *args)
                 if (atc_spend(&meter, n * pixel))
                     return;
                 if (doubles)
-                    double_words(dst + x * pixel, src + x / 2 * pixel, n / 2);
+                    twice(dst + x * pixel, src + x / 2 * pixel, n / 2, pixel);
                 else
-                    pick_pixels(dst + x * pixel, src, taps.low + x, n, pixel);
+                    pick(dst + x * pixel, src, taps.low + x, n, pixel);
             }
         before = from;
     }

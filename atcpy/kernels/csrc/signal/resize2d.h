@@ -51,7 +51,14 @@ typedef void (*resize_mix_rows)(float *dst, const float *low, const float *high,
 typedef void (*resize_mix_pixels)(float *dst, const float *row, const struct resize_taps *taps,
                                   int64_t n, int64_t c0);
 
-void resize2d_nearest(const struct kernel_args *args);
+/* Pixels of one row, each of some bytes: the one that each of n taps names. */
+typedef void (*resize_pick_pixels)(uint8_t *dst, const uint8_t *src, const int32_t *low, int64_t n,
+                                   int64_t bytes);
+/* Each of n pixels twice; of at most 8 bytes. */
+typedef void (*resize_double_pixels)(uint8_t *dst, const uint8_t *src, int64_t n, int64_t bytes);
+
+void resize2d_nearest(const struct kernel_args *args, resize_pick_pixels pick,
+                      resize_double_pixels twice);
 void resize2d_linear(const struct kernel_args *args, resize_mix_rows rows,
                      resize_mix_pixels pixels);
 bool resize2d_is_linear(const struct task_view *task);
