@@ -417,11 +417,7 @@ CASES: dict[str, Callable[[Fill, int], Iterator[Case]]] = {
     "interp": resize("cubic"), "where": where, "cast": cast, "rotary": rotary, "qgemm": qgemm, "quantize": quantize,
     "int4_matmul": int4_matmul,
     "dequantize": dequantize, "quant_range": quant_range, "qbinary": qbinary, "qdepthwise": qdepthwise,
-    "recurrent": recurrent, "grid_sample": grid_sample, "pow": power,
-    "col2im": col2im,
-    "recurrent": recurrent, "grid_sample": grid_sample, "pow": power, "nms": nms,
-    "recurrent": recurrent, "grid_sample": grid_sample, "pow": power, "topk": topk,
-    "nms": nms,
+    "recurrent": recurrent, "grid_sample": grid_sample, "pow": power, "col2im": col2im, "nms": nms, "topk": topk,
 }  # fmt: skip
 # Families whose cases have no empty dims.
 NEVER_EMPTY = {
