@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -76,16 +77,21 @@ def run_op(
     rows: list[str] | None = None,
     before: Mapping[int, Array] | None = None,
     rewrite: Callable[[KernelCall], KernelCall] | None = None,
+    bf16: Collection[str] = (),
 ) -> list[Array]:
     """The outputs of a node of `make_node` by our kernels, at most on `isa`. With `blocked`, every
     4-D activation comes in NC1HWC0 and the record's `layout` says what becomes of it. The names of
     the kernel rows that run are appended to `rows`. `before` is what outputs hold before the run, by their index.
-    `rewrite` replaces each launch, as passes on launches do.
+    `rewrite` replaces each launch, as passes on launches do. Values named in `bf16` are stored as that type, as
+    NarrowActivationsPass does it.
     """
     opdef = find_opdef(node)
     assert opdef is not None and (opdef.lower or opdef.bound), f"{node.op_type} has no kernel"
     memory: dict[Value, Array] = {}
     _choose_formats(node, blocked=blocked)
+    for value in (*node.operands, *node.outputs):
+        if value.name in bf16:
+            value.desc = replace(value.desc, dtype=DType.BFLOAT16)
     inferred = [value.desc.shape or () for value in node.outputs]
     count = Value("count", node, len(node.outputs), TensorDesc.plain(DType.INT64, (1,)))
     if opdef.bound is None:
@@ -99,7 +105,8 @@ def run_op(
         calls = [*map(rewrite, calls)]
     for operand, array in zip(node.inputs, arrays, strict=True):
         if operand is not None and array is not None:
-            memory[operand] = _packed(operand.desc, np.ascontiguousarray(_store(operand.desc, array)))
+            stored = array.astype(operand.desc.dtype.numpy) if operand.name in bf16 else array
+            memory[operand] = _packed(operand.desc, np.ascontiguousarray(_store(operand.desc, stored)))
             if operand.tensor is None and operand.desc.storage_shape is not None:
                 _spoil_padding(operand.desc, memory[operand])
     for call in calls:  # constants that lowering created

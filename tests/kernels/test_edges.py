@@ -73,10 +73,12 @@ class Case:
     domain: str = ""
     by_reference: bool = True  # ONNX's reference supports the case with the same semantics
     rtol: float = 2e-5
+    bf16: Sequence[str] = ()  # values that are stored in that type
 
     def run(self, isa: str, rows: list[str]) -> list[Array]:
         """The outputs on an ISA; the names of the kernel rows that ran are added to `rows`."""
-        return run_op(self._node(self.arrays), self.arrays, isa=isa, blocked=self.blocked, threads=2, rows=rows)
+        node = self._node(self.arrays)
+        return run_op(node, self.arrays, isa=isa, blocked=self.blocked, threads=2, rows=rows, bf16=self.bf16)
 
     def reference(self) -> list[Array]:
         """The outputs of ONNX's reference, in float64 where the op's types allow it."""
@@ -107,6 +109,8 @@ WIDE_OPS = {*UNARY, *REDUCTIONS, "Conv", "ConvTranspose", "MatMul", "Softmax", "
 def conv(fill: Fill, n: int) -> Iterator[Case]:
     for blocked in (False, True):
         yield Case("Conv", [fill(1, 3, 3, n), fill(5, 3, 2, 1), fill(5)], {}, [1, 2], blocked)
+    arrays = [fill(1, 6, 3, n), fill(5, 6, 2, 1).astype(ml_dtypes.bfloat16)]
+    yield Case("Conv", arrays, {"multiplies_bf16": 1}, [1], blocked=True, by_reference=False, bf16=["i0"])
 
 
 def conv_transpose(fill: Fill, n: int) -> Iterator[Case]:
@@ -224,6 +228,8 @@ def depthwise(fill: Fill, n: int) -> Iterator[Case]:
     x, w, attrs = fill(1, 17, 3, n), fill(17, 1, 2, 3), {"group": 17, "pads": (0, 1, 0, 1)}
     # The reference multiplies its padding by the weights, so that NaN and infinity spread.
     yield Case("Conv", [x, w], attrs, [1], blocked=True, by_reference=bool(np.isfinite(w).all()))
+    arrays = [fill(1, 17, 3, n), fill(17, 1, 2, 1)]
+    yield Case("Conv", arrays, {"group": 17}, [1], blocked=True, by_reference=False, bf16=["i0"])
 
 
 def unary(fill: Fill, n: int) -> Iterator[Case]:

@@ -19,14 +19,26 @@ from atcpy.ir.shape import Dim, Shape, StaticShape
 from atcpy.ir.symbolic import is_symbolic, same
 from atcpy.ops.conv.conv_direct import lower_direct, supports_direct
 from atcpy.ops.core.axes import unnamed_dim
-from atcpy.ops.core.half import MULTIPLIES_BF16, supports_weights, weight_type
-from atcpy.ops.core.opdef import GeTypes, KernelCall, Known, Layout, OpDef, ParamValue, Trait, register_operator
+from atcpy.ops.core.half import MULTIPLIES_BF16, lies_in_pairs, supports_weights, weight_type
+from atcpy.ops.core.opdef import (
+    Bf16Operands,
+    GeTypes,
+    KernelCall,
+    Known,
+    Layout,
+    OpDef,
+    ParamValue,
+    Trait,
+    register_operator,
+)
 from atcpy.ops.core.spatial import Window, output_size, window_of
 
 C0 = NC1HWC0.c0
 # Up to so many input channels, a first convolution reads NCHW as it is: blocks of 16 would be
 # mostly padding, and the TransData would cost more than the convolution's first row.
 MAX_PLAIN_CHANNELS = 4
+# Products of a result that is stored as bfloat16: csrc/conv/conv2d.h.
+MAX_BF16_SUM = 2**16
 
 
 def conv_window(node: Node, weights: Value) -> Window:
@@ -142,10 +154,29 @@ def lower_conv(node: Node) -> Iterable[KernelCall]:
         if _is_never_taken(params[step], params[count])
     }
     if is_depthwise(node, node.operand(1)):
-        yield KernelCall("depthwise2d", src, (y,), params)
+        yield KernelCall("depthwise2d", src, (y,), params | activation_types(node))
         return
-    src_c0 = x.desc.format.c0 or 1
-    yield KernelCall("conv2d", src, (y,), params | group_params(node) | {"src_c0": src_c0})
+    params |= group_params(node) | {"src_c0": x.desc.format.c0 or 1}
+    yield KernelCall("conv2d", src, (y,), params | activation_types(node))
+
+
+def activation_types(node: Node) -> dict[str, ParamValue]:
+    """The types of input, residual and result."""
+    values = {"x_type": node.operand(0), "residual_type": node.input(3), "y_type": node.output}
+    return {name: value.desc.dtype.short for name, value in values.items() if value is not None}
+
+
+def bf16_operands(node: Node) -> Bf16Operands:
+    """The blocked kernels read and write bfloat16. `conv2d` multiplies channels in pairs, of which the second is one
+    of the input, and sums such a result in registers.
+    """
+    if node.engine is not Engine.AICORE:
+        return Bf16Operands()
+    if is_depthwise(node, node.operand(1)):
+        return Bf16Operands(frozenset({0, 3}), output=True)
+    in_pairs = lies_in_pairs(node.operand(1).desc) and node.operand(0).desc.static_shape[1] % 2 == 0
+    products = prod(node.operand(1).desc.static_shape[1:]) * merged_groups_of(node)
+    return Bf16Operands(frozenset({0, 3} if in_pairs else {3}), output=products <= MAX_BF16_SUM)
 
 
 def window_params(node: Node, window: Window) -> dict[str, ParamValue]:
@@ -167,10 +198,16 @@ def window_params(node: Node, window: Window) -> dict[str, ParamValue]:
 
 def group_params(node: Node) -> dict[str, ParamValue]:
     """The groups as the kernel sees them: those that share a block matrix (see N1C1HWC0N0) are one."""
+    group, merged = node.int_attr("group", 1), merged_groups_of(node)
+    c, m = (value.desc.static_shape[1] // group for value in (node.operand(0), node.output))
+    return {"group": -(-group // merged), "cg": c * merged, "mg": m * merged}
+
+
+def merged_groups_of(node: Node) -> int:
+    """How many groups of a convolution share a block matrix."""
     group = node.int_attr("group", 1)
     c, m = (value.desc.static_shape[1] // group for value in (node.operand(0), node.output))
-    merged = merged_groups(group, c, m, C0)
-    return {"group": -(-group // merged), "cg": c * merged, "mg": m * merged}
+    return merged_groups(group, c, m, C0)
 
 
 _ANY_STRIDE = 2**15  # the kernels take a stride below, however many results there are
@@ -216,6 +253,7 @@ _FUSED = OpDef(
     layout=layout_conv,
     lower=lower_conv,
     half_weights=(1,),
+    bf16=bf16_operands,
     inplace=(3,),
     fused="FusedConv",
 )

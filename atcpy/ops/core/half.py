@@ -10,6 +10,9 @@ HALF_DTYPES = frozenset({DType.FLOAT16, DType.BFLOAT16})
 # Set by InsertCastPass: both factors of a convolution or product are bfloat16 in the model. Its kernels may then
 # multiply that type, for which weights lie in pairs, and round the other factor to it.
 MULTIPLIES_BF16 = "multiplies_bf16"
+# Set by InsertCastPass on nodes that compute in float32 since then: the result is bfloat16 in the model, and may be
+# stored so.
+ROUNDS_BF16 = "rounds_bf16"
 _IN_PAIRS = frozenset({FormatKind.N1C1HWC0N0_VNNI2, FormatKind.FRACTAL_NZ_VNNI2})
 
 
@@ -23,6 +26,11 @@ def supports_weights(node: Node, index: int, half: Iterable[int]) -> Iterable[Re
         yield Reject("mixed-types", node.name, f"weights are {w.long}, activations {x.long}")
 
 
+def lies_in_pairs(weights: TensorDesc) -> bool:
+    """Whether weights of bfloat16 are stored in pairs, to be multiplied in that type."""
+    return weights.format.kind in _IN_PAIRS
+
+
 def weight_type(weights: TensorDesc) -> str:
     """The kernels' name for the type of weights; csrc/matmul/widen.h."""
-    return weights.dtype.short + ("_vnni2" if weights.format.kind in _IN_PAIRS else "")
+    return weights.dtype.short + ("_vnni2" if lies_in_pairs(weights) else "")

@@ -131,6 +131,16 @@ class Bound:
 
 
 @dataclass(frozen=True, slots=True)
+class Bf16Operands:
+    """Which operands of a node that computes in float32 its kernels read and write as bfloat16 as well, each whether
+    others are or not: inputs by index, and output 0.
+    """
+
+    inputs: frozenset[int] = frozenset()
+    output: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class GeTypes:
     """The ops of GE that one op stands for, and which of them a node is."""
 
@@ -229,6 +239,7 @@ class OpDef:
     half_weights: constant inputs that its kernels on AIcoreEngine can read as 16-bit floats while all else is float32.
     half_states: pairs of an input, which may be left out, and an output that these kernels can read and write as
         float16 while all else is float32.
+    bf16: which operands of a node may be stored as bfloat16 while it computes in float32; None: none.
     bound: instead of `lower`, for results whose size depends on data.
     traits: what passes may ask of the op.
     inplace: inputs whose memory output 0 may take, if nobody reads them later.
@@ -260,6 +271,7 @@ class OpDef:
     lower: Lower | None = None
     half_weights: tuple[int, ...] = ()
     half_states: tuple[tuple[int, int], ...] = ()
+    bf16: Callable[[Node], Bf16Operands] | None = None
     bound: Bound | None = None
     traits: Trait = Trait.NONE
     inplace: tuple[int, ...] = ()

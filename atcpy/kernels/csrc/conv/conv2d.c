@@ -8,14 +8,17 @@ const char *const activation_names[] = {"",           "Relu",        "Clip",    
                                         "ScaledTanh", "Mish",        "Selu",      "Celu",
                                         NULL};
 
+const char *const conv2d_types[] = {"f32", "bf16", NULL};
+
 const char *conv2d_extras_problem(const struct task_view *task, int64_t m, int64_t y,
-                                  int64_t weights)
+                                  int64_t weights, int64_t residual_type)
 {
     for (int i = CONV_BIAS; i < task->n_src; i++) {
         if (task->src[i].region == REGION_NONE)
             continue;
-        if (!atc_holds(task, task->src + i, DTYPE_F32, i == CONV_RESIDUAL ? y : m, 4))
-            return "bias, residual or scale is too small or not float32";
+        if (i == CONV_RESIDUAL ? !conv2d_holds(task, task->src + i, residual_type, y)
+                               : !atc_holds(task, task->src + i, DTYPE_F32, m, 4))
+            return "bias, residual or scale is too small or of another type";
         if (i == CONV_SCALE && weights == WEIGHTS_F32)
             return "a scale of weights that are not widened";
     }
@@ -29,7 +32,8 @@ static bool groups_fit(int64_t groups, int64_t each, int64_t channels)
            (groups > 1 || each == channels);
 }
 
-const char *conv2d_operands_problem(const struct task_view *task, int64_t c0, int64_t weights)
+const char *conv2d_operands_problem(const struct task_view *task, int64_t c0, int64_t weights,
+                                    struct conv2d_activations types)
 {
     const struct conv2d_sizes *p = task->params;
     if (task->n_src < 2 || task->n_src > CONV_OPERANDS || task->n_dst != 1)
@@ -49,10 +53,10 @@ const char *conv2d_operands_problem(const struct task_view *task, int64_t c0, in
     const int64_t filters = atc_mul(p->group, ceil_div(p->mg, CONV_C0) * CONV_C0);
     const int64_t inputs = ceil_div(p->cg, c0) * c0;
     const int64_t w = atc_mul(filters, atc_mul(atc_mul(p->kh, p->kw), inputs));
-    if (!atc_holds(task, task->src + CONV_X, DTYPE_F32, x, 4) ||
-        !weights_fit(task, CONV_W, weights, w) || !atc_holds(task, task->dst, DTYPE_F32, y, 4))
+    if (!conv2d_holds(task, task->src + CONV_X, types.x_type, x) ||
+        !weights_fit(task, CONV_W, weights, w) || !conv2d_holds(task, task->dst, types.y_type, y))
         return "an operand is too small or of another type";
-    return conv2d_extras_problem(task, p->m, y, weights);
+    return conv2d_extras_problem(task, p->m, y, weights, types.residual_type);
 }
 
 static const char *check(const struct task_view *task)
@@ -60,12 +64,17 @@ static const char *check(const struct task_view *task)
     const struct conv2d_params *p = task->params;
     if (p->src_c0 != 1 && p->src_c0 != CONV_C0)
         return "src_c0 is neither 1 nor 16";
-    const char *problem = conv2d_operands_problem(task, p->src_c0, p->weights);
+    const char *problem =
+        conv2d_operands_problem(task, p->src_c0, p->weights, CONV2D_ACTIVATIONS(p));
     if (problem != NULL)
         return problem;
     const bool has_scale = task->n_src > CONV_SCALE && task->src[CONV_SCALE].region != REGION_NONE;
     if (p->weights == WEIGHTS_BF16_VNNI2 && (p->src_c0 != CONV_C0 || has_scale))
         return "weights in pairs for an input that is not, or with a scale";
+    if (p->x_type == CONV_BF16 && (p->weights != WEIGHTS_BF16_VNNI2 || p->c % 2 != 0))
+        return "an input of bfloat16 for weights that are not in pairs, or of odd channels";
+    if (p->y_type == CONV_BF16 && atc_mul(p->cg, atc_mul(p->kh, p->kw)) > CONV_MAX_SUM)
+        return "results of bfloat16 that sum too many products";
     /* A packed row has at most so many positions; block() multiplies them by the channels. */
     const int64_t positions = atc_add(conv2d_reach(p->ow, p->sw, p->kw, p->dw), p->sw);
     if (conv2d_reach(p->oh, p->sh, p->kh, p->dh) >= ATC_TOO_BIG ||
@@ -74,10 +83,11 @@ static const char *check(const struct task_view *task)
     return NULL;
 }
 
-bool conv2d_has_pairs(const struct task_view *task)
+/* Products of pairs, or few products for each result that is rounded. */
+bool conv2d_is_bf16(const struct task_view *task)
 {
     const struct conv2d_params *p = task->params;
-    return p->weights == WEIGHTS_BF16_VNNI2;
+    return p->weights == WEIGHTS_BF16_VNNI2 || (p->y_type == CONV_BF16 && p->src_c0 == 1);
 }
 
 /* How the work is cut. Results are cut into chunks of rows whose input stays in L2 while all blocks
@@ -86,7 +96,8 @@ bool conv2d_has_pairs(const struct task_view *task)
  */
 struct blocking {
     bool flat;   /* 1x1: the plane is one long row, cut into rows of `row_len` */
-    bool packed; /* input rows are copied: padded, de-interleaved by the stride, rounded */
+    bool inside; /* input rows need neither padding nor de-interleaving */
+    bool packed; /* input rows are copied: padded, de-interleaved, rounded or widened */
     int64_t rows, row_len;
     int64_t chunk_rows, chunks;
     int64_t in_rows;           /* input rows a chunk needs */
@@ -130,11 +141,10 @@ static struct blocking block(const struct conv2d_params *p, const struct atc_cpu
     struct blocking b = {0};
     b.flat = p->kh == 1 && p->kw == 1 && p->sh == 1 && p->sw == 1 && p->pt == 0 && p->pl == 0 &&
              p->oh == p->h && p->ow == p->w;
-    const bool inside = p->pt == 0 && p->pl == 0 &&
-                        (p->oh - 1) * p->sh + (p->kh - 1) * p->dh < p->h &&
-                        (p->ow - 1) * p->sw + (p->kw - 1) * p->dw < p->w;
-    const bool rounded = p->weights == WEIGHTS_BF16_VNNI2;
-    b.packed = rounded || (!b.flat && !(inside && p->sw == 1));
+    b.inside = b.flat || (p->pt == 0 && p->pl == 0 && p->sw == 1 &&
+                          (p->oh - 1) * p->sh + (p->kh - 1) * p->dh < p->h &&
+                          p->ow - 1 + (p->kw - 1) * p->dw < p->w);
+    b.packed = p->weights == WEIGHTS_BF16_VNNI2 || !b.inside;
     b.oc_pairs = ceil_div(ceil_div(p->mg, CONV_C0), CONV_PAIR);
     const int64_t chunks = min_chunks(p, &b, cpu);
     b.row_len = b.flat ? flat_row(p->oh * p->ow, chunks) : p->ow;
@@ -164,8 +174,18 @@ static struct blocking block(const struct conv2d_params *p, const struct atc_cpu
     b.c1_run = cpu->l2_bytes / 8 / weight_bytes;
     if (b.c1_run < 1)
         b.c1_run = 1;
-    b.c1_run = ceil_div(b.c1, ceil_div(b.c1, b.c1_run));
+    b.c1_run = p->y_type == CONV_BF16 ? b.c1 : ceil_div(b.c1, ceil_div(b.c1, b.c1_run));
     return b;
+}
+
+/* Lets rows of bfloat16 be read where they lie, by an ISA that multiplies them. Items stay as they
+ * are, and less scratch is used.
+ */
+static void read_in_place(struct blocking *b, const struct conv2d_params *p)
+{
+    b->packed = false;
+    b->phases = 1;
+    b->phase_len = b->flat ? b->row_len : p->w;
 }
 
 int64_t conv2d_products(const void *params)
@@ -202,7 +222,7 @@ struct drive {
     const struct conv2d_isa *isa;
     struct blocking b;
     struct atc_meter *meter;
-    const float *x, *bias, *residual;
+    const float *x, *bias, *residual; /* x and residual may be bfloat16, as y */
     struct conv2d_weights w;
     float *y;
     struct conv2d_tap *taps;
@@ -229,10 +249,20 @@ static bool row_in_use(const struct conv2d_params *p, int64_t row)
     return false;
 }
 
+/* Writes `count` floats or bfloat16 as the micro-kernels read them, where these are not the same.
+ */
+static void convert(const struct drive *d, const void *from, float *to, int64_t count)
+{
+    if (d->p->x_type == CONV_BF16)
+        d->isa->widen(WEIGHTS_BF16, from, NULL, to, count);
+    else
+        d->isa->round_bf16(from, to, count);
+}
+
 /* One phase of one padded row of w positions: positions phase, phase + sw, … of the row, zero in
  * the padding.
  */
-static void pack_phase(const struct drive *d, const float *row, int64_t w, int64_t phase,
+static void pack_phase(const struct drive *d, const uint8_t *row, int64_t w, int64_t phase,
                        float *out)
 {
     const struct kernel_args *args = d->meter->args;
@@ -242,29 +272,38 @@ static void pack_phase(const struct drive *d, const float *row, int64_t w, int64
     const int64_t inside = w > at ? min_i64(ceil_div(w - at, p->sw), len) : 0;
     const int64_t end = inside > begin ? inside : begin;
     const int64_t packed_c0 = c0 / d->vnni, pixel = packed_c0 * (int64_t)sizeof *out;
+    const int64_t x_pixel = c0 * conv2d_item(p->x_type);
     atc_clear(args, out, begin * pixel);
     atc_clear(args, out + end * packed_c0, (len - end) * pixel);
-    const bool rounds = p->weights == WEIGHTS_BF16_VNNI2;
-    if (!rounds && p->sw == 1 && begin < end) {
-        atc_copy(args, out + begin * c0, row + (at + begin) * c0, (end - begin) * pixel);
+    /* Floats are rounded even where they stay floats. */
+    const bool converts =
+        p->weights == WEIGHTS_BF16_VNNI2 && (p->x_type == CONV_F32 || d->vnni == 1);
+    if (!converts && p->sw == 1 && begin < end) {
+        atc_copy(args, out + begin * packed_c0, row + (at + begin) * x_pixel,
+                 (end - begin) * pixel);
         return;
     }
-    for (struct atc_piece piece = {begin, begin}; atc_next_piece(args, &piece, end);)
-        if (rounds && p->sw == 1)
-            d->isa->round_bf16(row + (at + piece.begin) * c0, out + piece.begin * packed_c0,
-                               (piece.end - piece.begin) * c0);
-        else if (rounds)
-            for (int64_t q = piece.begin; q < piece.end; q++)
-                d->isa->round_bf16(row + (at + q * p->sw) * c0, out + q * packed_c0, c0);
+    for (struct atc_piece piece = {begin, begin}; atc_next_piece(args, &piece, end);) {
+        const uint8_t *from = row + (at + piece.begin * p->sw) * x_pixel;
+        float *to = out + piece.begin * packed_c0;
+        const int64_t count = piece.end - piece.begin;
+        if (converts && p->sw == 1)
+            convert(d, from, to, count * c0);
+        else if (converts)
+            for (int64_t q = 0; q < count; q++)
+                convert(d, from + q * p->sw * x_pixel, to + q * packed_c0, c0);
+        else if (p->x_type == CONV_BF16)
+            for (int64_t q = 0; q < count; q++)
+                memcpy(to + q * CONV_C0 / 2, from + q * p->sw * x_pixel, CONV_C0 * sizeof *to / 2);
         else if (c0 == CONV_C0)
-            for (int64_t q = piece.begin; q < piece.end; q++)
-                memcpy(out + q * CONV_C0, row + (at + q * p->sw) * CONV_C0, CONV_C0 * sizeof *out);
+            for (int64_t q = 0; q < count; q++)
+                memcpy(to + q * CONV_C0, from + q * p->sw * x_pixel, CONV_C0 * sizeof *to);
         else if (p->sw == 2)
-            d->isa->take_even(row + at + 2 * piece.begin, out + piece.begin,
-                              piece.end - piece.begin);
+            d->isa->take_even((const float *)from, to, count);
         else
-            for (int64_t q = piece.begin; q < piece.end; q++)
-                out[q] = row[at + q * p->sw];
+            for (int64_t q = 0; q < count; q++)
+                to[q] = ((const float *)from)[q * p->sw];
+    }
 }
 
 /* A channel beyond the last one may hold anything: as the second of a pair it is multiplied. */
@@ -281,14 +320,14 @@ static void pack_rows(struct drive *d, int64_t n, int64_t g, int64_t row0)
 {
     const struct conv2d_params *p = d->p;
     const struct blocking *b = &d->b;
-    const int64_t plane = p->h * p->w * p->src_c0;
+    const int64_t x_pixel = p->src_c0 * conv2d_item(p->x_type), plane = p->h * p->w * x_pixel;
     /* A flat plane ends within its last row. */
     const int64_t h = b->flat ? b->rows : p->h, w = b->flat ? b->row_len : p->w;
     const int64_t c1_all = ceil_div(p->c, p->src_c0), c1_first = g * p->cg / p->src_c0;
     const int64_t c_here = min_i64(p->cg, p->c - g * p->cg); /* the last group may have fewer */
     const int64_t c1_here = ceil_div(c_here, p->src_c0);
     for (int64_t c1 = 0; c1 < c1_here; c1++) {
-        const float *x = d->x + (n * c1_all + c1_first + c1) * plane;
+        const uint8_t *x = (const uint8_t *)d->x + (n * c1_all + c1_first + c1) * plane;
         const bool ends_in_pair = d->vnni == 2 && c1 == c1_here - 1 && c_here % 2 != 0;
         for (int64_t r = 0; r < b->in_rows; r++) {
             if (atc_spend(d->meter, p->kh))
@@ -308,7 +347,7 @@ static void pack_rows(struct drive *d, int64_t n, int64_t g, int64_t row0)
                 if (!phase_in_use(p, phase))
                     continue;
                 float *to = out + phase * b->phase_len * (p->src_c0 / d->vnni);
-                pack_phase(d, x + at * w * p->src_c0, here, phase, to);
+                pack_phase(d, x + at * w * x_pixel, here, phase, to);
                 if (ends_in_pair)
                     clear_second_of_pair(d, to, c_here % CONV_C0);
             }
@@ -370,6 +409,7 @@ static void run_blocks(const struct drive *d, int64_t n, int64_t g, int64_t row0
     const struct blocking *b = &d->b;
     const int64_t n1 = ceil_div(p->mg, CONV_C0), m1 = ceil_div(p->m, CONV_C0);
     const int64_t first_block = g * n1 + block0, y_plane = p->oh * p->ow * CONV_C0;
+    const bool residual_bf16 = d->residual != NULL && p->residual_type == CONV_BF16;
     const int64_t taps = p->kh * p->kw, weights_c1 = taps * p->src_c0 * CONV_C0;
     const int64_t rows = min_i64(b->chunk_rows, b->rows - row0);
 
@@ -401,8 +441,12 @@ static void run_blocks(const struct drive *d, int64_t n, int64_t g, int64_t row0
             .weight_c1 = weights_c1 / d->vnni,
             .weight_stride = w.stride,
             .bias = bias,
-            .dst_step = CONV_C0,
-            .dst_stride = y_plane,
+            .residual_step = conv2d_floats(p->residual_type, CONV_C0),
+            .residual_stride = conv2d_floats(p->residual_type, y_plane),
+            .dst_step = conv2d_floats(p->y_type, CONV_C0),
+            .dst_stride = conv2d_floats(p->y_type, y_plane),
+            .residual_bf16 = residual_bf16,
+            .dst_bf16 = p->y_type == CONV_BF16,
             .channels = min_i64(blocks * CONV_C0, p->m - first_block * CONV_C0),
             .first = c1 == 0,
             .last = ends,
@@ -417,8 +461,9 @@ static void run_blocks(const struct drive *d, int64_t n, int64_t g, int64_t row0
             const int64_t y_at =
                 (n * m1 + first_block) * y_plane + (row0 + r) * b->row_len * CONV_C0;
             tile.in = in + c1 * d->c1_stride + r * p->sh * d->row_stride;
-            tile.dst = d->y + y_at;
-            tile.residual = d->residual ? d->residual + y_at : NULL;
+            tile.dst = d->y + conv2d_floats(p->y_type, y_at);
+            tile.residual =
+                d->residual ? d->residual + conv2d_floats(p->residual_type, y_at) : NULL;
             const int64_t len =
                 b->flat ? min_i64(b->row_len, p->oh * p->ow - (row0 + r) * b->row_len) : b->row_len;
             if (ends && next_blocks == 0)
@@ -448,11 +493,13 @@ void conv2d_drive(const struct kernel_args *args, const struct conv2d_isa *isa)
                       .taps = args->scratch,
                       .packed_item = -1,
                       .vnni = p->weights == WEIGHTS_BF16_VNNI2 ? isa->vnni : 1};
+    if (d.b.inside && p->x_type == CONV_BF16 && isa->vnni == 2)
+        read_in_place(&d.b, p);
     const int64_t widened = conv2d_widened_bytes(p->weights, d.b.c1_run * p->src_c0, p->kh * p->kw);
     d.w.widened = (float *)((uint8_t *)args->scratch + conv2d_taps_bytes(p->kh * p->kw));
     d.packed = d.w.widened + widened / 4;
     d.row_stride = d.b.phases * d.b.phase_len * (p->src_c0 / d.vnni);
-    d.c1_stride = d.b.packed ? d.b.in_rows * d.row_stride : p->h * p->w * p->src_c0;
+    d.c1_stride = d.b.packed ? d.b.in_rows * d.row_stride : p->h * p->w * (p->src_c0 / d.vnni);
     fill_taps(&d);
     if (atc_was_stopped(args))
         return; /* not all taps may be written */

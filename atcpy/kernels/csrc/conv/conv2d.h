@@ -8,7 +8,9 @@
  *     y         NC1HWC0
  *
  * With weights in pairs of bfloat16, x is rounded to that type before it is multiplied; that needs
- * blocks of 16 channels and no scale.
+ * blocks of 16 channels and no scale. x may be of that type, then, if its channels are even: the
+ * second of a pair may not be one beyond c. Residual and y may be bfloat16, too; sums are float32,
+ * and rounded once.
  *
  * A group reads cg input channels and makes mg output channels; with several groups both are
  * multiples of 16. Channels beyond c in the last block of x are not read: they may be anything.
@@ -23,7 +25,10 @@
 
 enum {
     CONV_C0 = 16,
-    CONV_PAIR = 2, /* output blocks of one item; an ISA may take them one by one */
+    CONV_PAIR = 2,       /* output blocks of one item; an ISA may take them one by one */
+    CONV_MAX_WIDTH = 14, /* of tiles, on any ISA */
+    /* Products of a result that is bfloat16: its sum stays in registers until it is rounded. */
+    CONV_MAX_SUM = 1 << 16,
 };
 
 /* The arguments of all blocked convolutions begin with these and end with those of CONV2D_FINISH.
@@ -35,13 +40,41 @@ enum {
 #define CONV2D_FINISH(F64, ENUM)                                                                   \
     ENUM(weights, weight_types) ENUM(activation, activation_names) F64(alpha) F64(beta)
 
+/* The types of activations, of families that have a choice. */
+enum conv2d_type { CONV_F32, CONV_BF16 };
+extern const char *const conv2d_types[];
+#define CONV2D_TYPES(ENUM)                                                                         \
+    ENUM(x_type, conv2d_types) ENUM(residual_type, conv2d_types) ENUM(y_type, conv2d_types)
+
 #define CONV2D_FIELDS(I64, I64S, F64, ENUM)                                                        \
-    CONV2D_SIZES(I64) I64(src_c0) CONV2D_FINISH(F64, ENUM)
+    CONV2D_SIZES(I64) I64(src_c0) CONV2D_TYPES(ENUM) CONV2D_FINISH(F64, ENUM)
 DECLARE_PARAMS(conv2d, CONV2D_FIELDS)
 
 struct conv2d_sizes {
     CONV2D_SIZES(PARAM_I64)
 };
+
+struct conv2d_activations {
+    CONV2D_TYPES(PARAM_ENUM)
+};
+
+/* Those of a task, whose arguments have CONV2D_TYPES. */
+#define CONV2D_ACTIVATIONS(p)                                                                      \
+    (struct conv2d_activations)                                                                    \
+    {                                                                                              \
+        .x_type = (p)->x_type, .residual_type = (p)->residual_type, .y_type = (p)->y_type          \
+    }
+
+static inline int64_t conv2d_item(int64_t type)
+{
+    return type == CONV_BF16 ? 2 : 4;
+}
+
+/* Floats in whose room `elements` of a type lie, of which there are an even number. */
+static inline int64_t conv2d_floats(int64_t type, int64_t elements)
+{
+    return type == CONV_BF16 ? elements / 2 : elements;
+}
 
 enum { CONV_X, CONV_W, CONV_BIAS, CONV_RESIDUAL, CONV_SCALE, CONV_OPERANDS };
 
@@ -66,26 +99,55 @@ struct conv2d_tile {
     int64_t weight_c1;     /* floats from one block of input channels to the next */
     int64_t weight_stride; /* floats from one output block to the next */
     const float *bias;     /* `blocks` · 16 floats */
-    const float *residual; /* NULL: none */
+    /* Where residual, or NULL for none, and results lie, and how many floats apart: bfloat16 lie in
+     * the room of half as many floats, without gaps. Results that are bfloat16 are summed by one
+     * tile alone.
+     */
+    const float *residual;
+    int64_t residual_step;   /* from one result to the next */
+    int64_t residual_stride; /* from one output block to the next */
     float *dst;
-    int64_t dst_step;   /* floats from one result to the next */
-    int64_t dst_stride; /* floats from one output block to the next */
-    int64_t channels;   /* of the results in all the blocks; what is beyond is of no account */
-    bool first, last;   /* the sum begins here; it ends here, so activate */
+    int64_t dst_step, dst_stride;
+    bool residual_bf16, dst_bf16;
+    int64_t channels; /* of the results in all the blocks; what is beyond is of no account */
+    bool first, last; /* the sum begins here; it ends here, so activate */
     /* What to prefetch, as much as the tile reads weights of a block; NULL: nothing. */
     const float *prefetched;
     enum activation activation;
     float alpha, beta;
 };
 
+/* Element i of activations. */
+static inline float conv2d_load(const float *at, bool is_bf16, int64_t i)
+{
+    return is_bf16 ? f32_of_bf16(((const uint16_t *)at)[i]) : at[i];
+}
+
+static inline void conv2d_store(float *at, bool is_bf16, int64_t i, float x)
+{
+    if (is_bf16)
+        ((uint16_t *)at)[i] = bf16_of_f32(x);
+    else
+        at[i] = x;
+}
+
+/* True if an operand is of a type of activations, and holds so many. */
+static inline bool conv2d_holds(const struct task_view *task, const struct atc_slot *slot,
+                                int64_t type, int64_t elements)
+{
+    return atc_holds(task, slot, type == CONV_BF16 ? DTYPE_BF16 : DTYPE_F32, elements,
+                     conv2d_item(type));
+}
+
 /* Why bias, residual or scale do not fit m channels and a result of y elements; NULL if they do. */
 const char *conv2d_extras_problem(const struct task_view *task, int64_t m, int64_t y,
-                                  int64_t weights);
+                                  int64_t weights, int64_t residual_type);
 
 /* Why the operands of a task, whose arguments begin with conv2d_sizes, are not those of a blocked
  * convolution; NULL if they are. Blocks of x have c0 channels.
  */
-const char *conv2d_operands_problem(const struct task_view *task, int64_t c0, int64_t weights);
+const char *conv2d_operands_problem(const struct task_view *task, int64_t c0, int64_t weights,
+                                    struct conv2d_activations types);
 
 /* The products that a convolution sums, whose arguments begin with conv2d_sizes. */
 int64_t conv2d_products(const void *params);
@@ -115,6 +177,9 @@ struct conv2d_isa {
     widen_fn *widen;
     int vnni; /* factor for weights in pairs */
     round_bf16_fn *round_bf16;
+    narrow_bf16_fn *narrow_bf16;
+    /* Micro-kernels read residuals and write results that are bfloat16, activated in registers. */
+    bool stores_bf16;
     conv2d_take_even_fn *take_even;
 };
 
@@ -189,7 +254,7 @@ static inline void conv2d_run_tile(struct atc_meter *meter, conv2d_micro micro,
                                    const struct conv2d_tile *tile, int64_t c0)
 {
     enum { TAPS = 4096 };
-    if (tile->n_taps <= TAPS || tile->n_c1 > 1) {
+    if (tile->n_taps <= TAPS || tile->n_c1 > 1 || tile->dst_bf16) {
         micro(tile);
         return;
     }
@@ -226,8 +291,63 @@ static inline const float *conv2d_take_next(struct conv2d_next *next)
     return first;
 }
 
-/* Cuts a row of `len` results into tiles of nearly equal width and runs them; c0 floats of input
- * lie between neighbours. Nothing is prefetched where `next` is NULL.
+/* A row of `len` results, cut into tiles of nearly equal width, and its micro-kernels by width. */
+struct conv2d_row {
+    const conv2d_micro *micros;
+    int64_t len, tiles;
+};
+
+static inline int64_t conv2d_width(const struct conv2d_row *row, int64_t tile)
+{
+    return row->len / row->tiles + (tile < row->len % row->tiles);
+}
+
+/* Runs the tiles of a row whose results or residual are bfloat16, by micro-kernels that read and
+ * write floats: a tile is rounded when it is activated.
+ */
+static inline void conv2d_run_narrow(struct atc_meter *meter, const struct conv2d_isa *isa,
+                                     struct conv2d_tile tile, struct conv2d_next *next, int64_t c0,
+                                     int blocks, const struct conv2d_row *row)
+{
+    enum { ROOM = CONV_MAX_WIDTH * CONV_C0 };
+    float sums[CONV_PAIR * ROOM], widened[CONV_PAIR * ROOM];
+    const bool widens = tile.residual != NULL && tile.residual_bf16, rounds = tile.dst_bf16;
+    const float *residual = tile.residual;
+    float *dst = tile.dst;
+    const int64_t residual_step = tile.residual_step, residual_stride = tile.residual_stride;
+    const int64_t dst_step = tile.dst_step, dst_stride = tile.dst_stride;
+    if (widens) {
+        tile.residual_step = CONV_C0;
+        tile.residual_stride = ROOM;
+    }
+    if (rounds) {
+        if (tile.channels < blocks * CONV_C0) /* then not all of them are written */
+            memset(sums, 0, sizeof sums);
+        tile.dst_step = CONV_C0;
+        tile.dst_stride = ROOM;
+    }
+    tile.residual_bf16 = tile.dst_bf16 = false;
+    for (int64_t t = 0; t < row->tiles; t++) {
+        const int64_t width = conv2d_width(row, t);
+        tile.prefetched = conv2d_take_next(next);
+        if (atc_spend(meter, CONV_C0 * (1 + tile.n_taps * tile.n_c1)))
+            return;
+        tile.residual = widens ? widened : residual;
+        tile.dst = rounds ? sums : dst;
+        for (int b = 0; b < blocks && widens; b++)
+            isa->widen(WEIGHTS_BF16, (const uint16_t *)(residual + b * residual_stride), NULL,
+                       widened + b * ROOM, width * CONV_C0);
+        conv2d_run_tile(meter, row->micros[width - 1], &tile, c0);
+        for (int b = 0; b < blocks && rounds; b++)
+            isa->narrow_bf16(sums + b * ROOM, (uint16_t *)(dst + b * dst_stride), width * CONV_C0);
+        tile.in += width * c0;
+        dst += width * dst_step;
+        residual = residual == NULL ? NULL : residual + width * residual_step;
+    }
+}
+
+/* Runs the tiles of a row of `len` results; c0 floats of input lie between neighbours. Nothing is
+ * prefetched where `next` is NULL.
  */
 static inline void conv2d_run_row(struct atc_meter *meter, const struct conv2d_isa *isa,
                                   struct conv2d_tile tile, struct conv2d_next *next, int64_t c0,
@@ -236,19 +356,27 @@ static inline void conv2d_run_row(struct atc_meter *meter, const struct conv2d_i
     const bool fits_half =
         blocks == isa->half_blocks && tile.channels <= blocks * CONV_C0 - CONV_C0 / 2;
     const struct conv2d_micros *micros = fits_half ? &isa->half : &isa->whole;
-    const conv2d_micro *table = (c0 == 1 ? micros->plain : micros->blocked) +
-                                (fits_half ? 0 : (blocks - 1) * micros->max_width);
-    const int64_t tiles = ceil_div(len, micros->max_width);
-    for (int64_t t = 0; t < tiles; t++) {
-        const int64_t width = len / tiles + (t < len % tiles);
+    const struct conv2d_row row = {
+        .micros = (c0 == 1 ? micros->plain : micros->blocked) +
+                  (fits_half ? 0 : (blocks - 1) * micros->max_width),
+        .len = len,
+        .tiles = ceil_div(len, micros->max_width),
+    };
+    if ((tile.dst_bf16 || tile.residual_bf16) &&
+        !(isa->stores_bf16 && activates_in_registers(tile.activation))) {
+        conv2d_run_narrow(meter, isa, tile, next, c0, blocks, &row);
+        return;
+    }
+    for (int64_t t = 0; t < row.tiles; t++) {
+        const int64_t width = conv2d_width(&row, t);
         tile.prefetched = conv2d_take_next(next);
         if (atc_spend(meter, CONV_C0 * (1 + tile.n_taps * tile.n_c1)))
             return;
-        conv2d_run_tile(meter, table[width - 1], &tile, c0);
+        conv2d_run_tile(meter, row.micros[width - 1], &tile, c0);
         tile.in += width * c0;
         tile.dst += width * tile.dst_step;
         if (tile.residual != NULL)
-            tile.residual += width * tile.dst_step;
+            tile.residual += width * tile.residual_step;
     }
 }
 

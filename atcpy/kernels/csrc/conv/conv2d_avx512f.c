@@ -31,23 +31,23 @@ static inline __attribute__((always_inline)) void micro_half(const struct conv2d
     const int64_t step = t->dst_step;
     float *dst = t->dst, *half_dst = t->dst + t->dst_stride;
     __m512 acc[MAX_WIDTH], half[MAX_PAIRS];
-#define SECOND(from, j) (odd && (j) == pairs - 1 ? NULL : (from) + (2 * (j) + 1) * step)
+#define SECOND(from, step, j) (odd && (j) == pairs - 1 ? NULL : (from) + (2 * (j) + 1) * (step))
 #pragma GCC unroll 14
     for (int i = 0; i < width; i++)
         acc[i] = _mm512_loadu_ps(t->first ? t->bias : dst + i * step);
 #pragma GCC unroll 7
     for (int j = 0; j < pairs; j++)
         half[j] = t->first ? load_twice(t->bias + CONV_C0)
-                           : load_pair(half_dst + 2 * j * step, SECOND(half_dst, j));
+                           : load_pair(half_dst + 2 * j * step, SECOND(half_dst, step, j));
     if (t->first && t->residual != NULL) {
-        const float *half_residual = t->residual + t->dst_stride;
+        const float *half_residual = t->residual + t->residual_stride;
 #pragma GCC unroll 14
         for (int i = 0; i < width; i++)
-            acc[i] = _mm512_add_ps(acc[i], _mm512_loadu_ps(t->residual + i * step));
+            acc[i] = _mm512_add_ps(acc[i], _mm512_loadu_ps(t->residual + i * t->residual_step));
 #pragma GCC unroll 7
         for (int j = 0; j < pairs; j++)
-            half[j] = _mm512_add_ps(
-                half[j], load_pair(half_residual + 2 * j * step, SECOND(half_residual, j)));
+            half[j] = _mm512_add_ps(half[j], load_pair(half_residual + 2 * j * t->residual_step,
+                                                       SECOND(half_residual, t->residual_step, j)));
     }
 
     const float *prefetched = t->prefetched;
@@ -106,7 +106,7 @@ static inline __attribute__((always_inline)) void micro_half(const struct conv2d
             _mm256_storeu_ps(half_dst + (2 * j + 1) * step, _mm512_extractf32x8_ps(half[j], 1));
     }
 #undef SECOND
-    if (vf_activates_in_registers(activation))
+    if (activates_in_registers(activation))
         return;
     activate_stored_avx512f(activation, dst, width, step, CONV_C0, t->alpha, t->beta);
     /* The other half of its vectors was not written. */
@@ -116,7 +116,7 @@ static inline __attribute__((always_inline)) void micro_half(const struct conv2d
 #define DEFINE(blocks, c0, width)                                                                  \
     static void micro_##blocks##_##c0##_##width(const struct conv2d_tile *tile)                    \
     {                                                                                              \
-        micro(tile, blocks, width, c0, multiply_add);                                                            \
+        micro(tile, blocks, width, c0, multiply_add, NULL);                                                            \
     }
 #define NAME(blocks, c0, width) micro_##blocks##_##c0##_##width,
 
@@ -147,10 +147,16 @@ const struct conv2d_isa conv2d_isa_avx512f = {
     .widen = widen_avx512f,
     .vnni = 1,
     .round_bf16 = round_bf16_avx512f,
+    .narrow_bf16 = narrow_bf16_avx512f,
     .take_even = conv2d_take_even_avx512f,
 };
 
 void conv2d_f32_avx512f(const struct kernel_args *args)
+{
+    conv2d_drive(args, &conv2d_isa_avx512f);
+}
+
+void conv2d_bf16_avx512f(const struct kernel_args *args)
 {
     conv2d_drive(args, &conv2d_isa_avx512f);
 }

@@ -9,10 +9,22 @@
 #include "simd/activation_vector.h"
 #include "simd/count_up.h"
 
-enum { MAX_BLOCKS = 2, MAX_WIDTH = 14 };
+enum {
+    MAX_BLOCKS = 2,
+    MAX_WIDTH = 14,
+    BF16_STEP = CONV_C0 / 2, /* floats from one result of bfloat16 to the next */
+};
 
 /* sum + x · w, where a lane of x and w is a float or a pair of bfloat16. */
 typedef __m512 (*multiply_add_fn)(__m512 sum, __m512 x, __m512 w);
+
+/* Rounds sixteen results to bfloat16, and stores them. */
+typedef void (*store_bf16_fn)(float *to, __m512 x);
+
+static inline __m512 load_bf16(const float *at)
+{
+    return vf_load_bf16((const uint16_t *)at);
+}
 
 /* Prefetches the weights of one tap from c0 channels, and returns where those of the next one lie.
  * Few at a time: many wait for each other, and what the tile reads waits for them.
@@ -27,9 +39,13 @@ static inline __attribute__((always_inline)) const float *prefetch(const float *
     return weights + c0 * CONV_C0;
 }
 
-/* One function a (blocks, width, c0): the loops over them unroll into registers. */
-static inline __attribute__((always_inline)) void
-micro(const struct conv2d_tile *t, int blocks, int width, int64_t c0, multiply_add_fn multiply_add)
+/* One function a (blocks, width, c0): the loops over them unroll into registers. Residuals and
+ * results are floats unless the row brings `store_bf16`.
+ */
+static inline __attribute__((always_inline)) void micro(const struct conv2d_tile *t, int blocks,
+                                                        int width, int64_t c0,
+                                                        multiply_add_fn multiply_add,
+                                                        store_bf16_fn store_bf16)
 {
     __m512 acc[MAX_BLOCKS][MAX_WIDTH];
 #pragma GCC unroll 2
@@ -38,13 +54,21 @@ micro(const struct conv2d_tile *t, int blocks, int width, int64_t c0, multiply_a
         for (int i = 0; i < width; i++)
             acc[b][i] = t->first ? _mm512_loadu_ps(t->bias + b * CONV_C0)
                                  : _mm512_loadu_ps(t->dst + b * t->dst_stride + i * t->dst_step);
-    if (t->first && t->residual != NULL)
+    if (store_bf16 != NULL && t->first && t->residual != NULL && t->residual_bf16)
 #pragma GCC unroll 2
         for (int b = 0; b < blocks; b++)
 #pragma GCC unroll 14
             for (int i = 0; i < width; i++)
                 acc[b][i] = _mm512_add_ps(
-                    acc[b][i], _mm512_loadu_ps(t->residual + b * t->dst_stride + i * t->dst_step));
+                    acc[b][i], load_bf16(t->residual + b * t->residual_stride + i * BF16_STEP));
+    else if (t->first && t->residual != NULL)
+#pragma GCC unroll 2
+        for (int b = 0; b < blocks; b++)
+#pragma GCC unroll 14
+            for (int i = 0; i < width; i++)
+                acc[b][i] =
+                    _mm512_add_ps(acc[b][i], _mm512_loadu_ps(t->residual + b * t->residual_stride +
+                                                             i * t->residual_step));
 
     const int64_t w_stride = t->weight_stride;
     const float *prefetched = t->prefetched;
@@ -88,12 +112,20 @@ micro(const struct conv2d_tile *t, int blocks, int width, int64_t c0, multiply_a
 #pragma GCC unroll 14
             for (int i = 0; i < width; i++)
                 acc[b][i] = _mm512_min_ps(high, acc[b][i]);
+    if (store_bf16 != NULL && t->dst_bf16) {
+#pragma GCC unroll 2
+        for (int b = 0; b < blocks; b++)
+#pragma GCC unroll 14
+            for (int i = 0; i < width; i++)
+                store_bf16(t->dst + b * t->dst_stride + i * BF16_STEP, acc[b][i]);
+        return;
+    }
 #pragma GCC unroll 2
     for (int b = 0; b < blocks; b++)
 #pragma GCC unroll 14
         for (int i = 0; i < width; i++)
             _mm512_storeu_ps(t->dst + b * t->dst_stride + i * t->dst_step, acc[b][i]);
-    if (!vf_activates_in_registers(activation))
+    if (!activates_in_registers(activation))
         for (int b = 0; b < blocks; b++)
             activate_stored_avx512f(activation, t->dst + b * t->dst_stride, width, t->dst_step,
                                     CONV_C0, t->alpha, t->beta);

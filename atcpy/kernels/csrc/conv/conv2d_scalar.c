@@ -11,7 +11,7 @@ static void conv2d_micro_scalar(const struct conv2d_tile *t, int blocks, int wid
                 const int64_t at = block * t->dst_stride + i * t->dst_step + m;
                 float sum = t->first ? t->bias[block * CONV_C0 + m] : t->dst[at];
                 if (t->first && t->residual != NULL)
-                    sum += t->residual[at];
+                    sum += t->residual[block * t->residual_stride + i * t->residual_step + m];
                 const float *weights = t->weights + block * t->weight_stride + m;
                 for (int64_t c1 = 0; c1 < t->n_c1; c1++) {
                     const int64_t channels = c1 == t->n_c1 - 1 ? t->c_last : c0;
@@ -52,10 +52,16 @@ const struct conv2d_isa conv2d_isa_scalar = {
     .widen = widen_scalar,
     .vnni = 1,
     .round_bf16 = round_bf16_scalar,
+    .narrow_bf16 = narrow_bf16_scalar,
     .take_even = take_even,
 };
 
 void conv2d_f32_scalar(const struct kernel_args *args)
+{
+    conv2d_drive(args, &conv2d_isa_scalar);
+}
+
+void conv2d_bf16_scalar(const struct kernel_args *args)
 {
     conv2d_drive(args, &conv2d_isa_scalar);
 }

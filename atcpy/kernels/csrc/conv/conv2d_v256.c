@@ -42,7 +42,8 @@ static inline __attribute__((always_inline)) void micro(const struct conv2d_tile
         for (int i = 0; i < width; i++)
 #pragma GCC unroll 4
             for (int v = 0; v < vectors; v++)
-                acc[i][v] = vf_add(acc[i][v], vf_load(t->residual + i * t->dst_step + at + v * VF));
+                acc[i][v] =
+                    vf_add(acc[i][v], vf_load(t->residual + i * t->residual_step + at + v * VF));
 
     for (int64_t c1 = 0; c1 < t->n_c1; c1++) {
         const float *plane = t->in + c1 * t->c1_stride;
@@ -87,7 +88,7 @@ static inline __attribute__((always_inline)) void micro(const struct conv2d_tile
 #pragma GCC unroll 4
         for (int v = 0; v < vectors; v++)
             vf_store(t->dst + i * t->dst_step + at + v * VF, acc[i][v]);
-    if (!vf_activates_in_registers(activation))
+    if (!activates_in_registers(activation))
         FOR_ISA(activate_stored)(activation, t->dst + at, width, t->dst_step, vectors * VF,
                                  t->alpha, t->beta);
 }
@@ -118,10 +119,16 @@ const struct conv2d_isa FOR_ISA(conv2d_isa) = {
     .widen = FOR_ISA(widen),
     .vnni = 1,
     .round_bf16 = LOOPS_FOR_ISA(round_bf16),
+    .narrow_bf16 = LOOPS_FOR_ISA(narrow_bf16),
     .take_even = FOR_ISA(conv2d_take_even),
 };
 
 void FOR_ISA(conv2d_f32)(const struct kernel_args *args)
+{
+    conv2d_drive(args, &FOR_ISA(conv2d_isa));
+}
+
+void FOR_ISA(conv2d_bf16)(const struct kernel_args *args)
 {
     conv2d_drive(args, &FOR_ISA(conv2d_isa));
 }

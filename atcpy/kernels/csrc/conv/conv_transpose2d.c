@@ -5,7 +5,8 @@
 static const char *check(const struct task_view *task)
 {
     const struct conv_transpose2d_params *p = task->params;
-    const char *problem = conv2d_operands_problem(task, CONV_C0, p->weights);
+    const char *problem =
+        conv2d_operands_problem(task, CONV_C0, p->weights, (struct conv2d_activations){0});
     if (problem != NULL)
         return problem;
     if (p->weights == WEIGHTS_BF16_VNNI2)
@@ -266,6 +267,8 @@ static void run_blocks(const struct drive *d, struct phase f)
             .weight_c1 = weights_c1,
             .weight_stride = w.stride,
             .bias = bias,
+            .residual_step = p->sw * CONV_C0,
+            .residual_stride = p->oh * p->ow * CONV_C0,
             .dst_step = p->sw * CONV_C0,
             .dst_stride = p->oh * p->ow * CONV_C0,
             .channels = min_i64(f.blocks * CONV_C0, p->m - first_block * CONV_C0),

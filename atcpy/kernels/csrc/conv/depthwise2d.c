@@ -31,10 +31,10 @@ static const char *check(const struct task_view *task)
     const int64_t x = atc_mul(atc_mul(p->n, channels), atc_mul(p->h, p->w));
     const int64_t y = atc_mul(atc_mul(p->n, channels), atc_mul(p->oh, p->ow));
     const int64_t w = atc_mul(channels, atc_mul(p->kh, p->kw));
-    if (!atc_holds(task, task->src + CONV_X, DTYPE_F32, x, 4) ||
-        !weights_fit(task, CONV_W, p->weights, w) || !atc_holds(task, task->dst, DTYPE_F32, y, 4))
+    if (!conv2d_holds(task, task->src + CONV_X, p->x_type, x) ||
+        !weights_fit(task, CONV_W, p->weights, w) || !conv2d_holds(task, task->dst, p->y_type, y))
         return "an operand is too small or of another type";
-    return conv2d_extras_problem(task, p->c, y, p->weights);
+    return conv2d_extras_problem(task, p->c, y, p->weights, p->residual_type);
 }
 
 static int64_t products(const void *params)
@@ -86,10 +86,11 @@ struct dw_item dw_item_at(const struct kernel_args *args, int64_t item, widen_fn
     struct dw_item at = {
         .first_row = chunk * DW_ROWS,
         .end_row = min_i64((chunk + 1) * DW_ROWS, p->oh),
-        .x = (const float *)args->src[CONV_X] + plane * p->h * p->w * CONV_C0,
+        .x = (const float *)args->src[CONV_X] +
+             conv2d_floats(p->x_type, plane * p->h * p->w * CONV_C0),
         .w = weights_of(args, block, widen),
-        .residual = residual ? residual + y_at : NULL,
-        .y = (float *)args->dst[0] + y_at,
+        .residual = residual ? residual + conv2d_floats(p->residual_type, y_at) : NULL,
+        .y = (float *)args->dst[0] + conv2d_floats(p->y_type, y_at),
     };
     if (args->src[CONV_BIAS] != NULL) {
         const int64_t first = block * CONV_C0;

@@ -7,7 +7,8 @@
 
 #include "conv/conv2d.h"
 
-#define DEPTHWISE2D_FIELDS(I64, I64S, F64, ENUM) CONV2D_WINDOW(I64) CONV2D_FINISH(F64, ENUM)
+#define DEPTHWISE2D_FIELDS(I64, I64S, F64, ENUM)                                                   \
+    CONV2D_WINDOW(I64) CONV2D_TYPES(ENUM) CONV2D_FINISH(F64, ENUM)
 DECLARE_PARAMS(depthwise2d, DEPTHWISE2D_FIELDS)
 
 /* An item is DW_ROWS rows of results of one block of channels of one picture. */
@@ -18,10 +19,12 @@ static inline int64_t dw_chunks(const struct depthwise2d_params *p)
     return ceil_div(p->oh, DW_ROWS);
 }
 
-/* The rows of results that an item makes, and where its block lies. */
+/* The rows of results that an item makes, and where the planes of its block lie, which are of the
+ * types of the task.
+ */
 struct dw_item {
     int64_t first_row, end_row;
-    const float *x; /* the plane of the block */
+    const float *x;
     const float *w;
     const float *residual; /* NULL: none */
     float *y;

@@ -5,7 +5,7 @@
 static const char *check(const struct task_view *task)
 {
     const struct winograd2d_params *p = task->params;
-    const char *problem = conv2d_operands_problem(task, CONV_C0, p->weights);
+    const char *problem = conv2d_operands_problem(task, CONV_C0, p->weights, CONV2D_ACTIVATIONS(p));
     if (problem != NULL)
         return problem;
     if (p->kh != WINO_TAPS || p->kw != WINO_TAPS || p->sh != 1 || p->sw != 1 || p->dh != 1 ||
@@ -108,7 +108,7 @@ struct drive {
     const struct wino_isa *isa;
     struct blocking b;
     struct atc_meter *meter;
-    const float *x, *bias, *residual;
+    const float *x, *bias, *residual; /* x and residual may be bfloat16, as y */
     const uint8_t *weights;
     int64_t filters_bytes; /* of FILTERS weights */
     float *y;
@@ -151,7 +151,7 @@ static void transform_inputs(const struct drive *d, int64_t first, int64_t tiles
     static const float zeros[WINO_IN * CONV_C0];
     const struct winograd2d_params *p = d->p;
     const struct blocking *b = &d->b;
-    const int64_t plane = p->h * p->w * CONV_C0;
+    const int64_t pixel = conv2d_floats(p->x_type, CONV_C0), plane = p->h * p->w * pixel;
     const struct position start = position_of(b, first);
     for (int64_t c1 = 0; c1 < b->c1; c1++) {
         struct position at = start;
@@ -160,14 +160,14 @@ static void transform_inputs(const struct drive *d, int64_t first, int64_t tiles
                 return;
             const int64_t row = at.row * WINO_OUT - p->pt, column = at.column * WINO_OUT - p->pl;
             const float *x = d->x + (at.n * b->c1 + c1) * plane;
-            struct wino_input tile;
+            struct wino_input tile = {.is_bf16 = p->x_type == CONV_BF16};
             int64_t top, bottom;
             find_inside(row, p->h, &top, &bottom);
             find_inside(column, p->w, &tile.begin, &tile.end);
             for (int64_t r = 0; r < WINO_IN; r++)
                 tile.rows[r] = r < top || r >= bottom || tile.begin == tile.end
                                    ? zeros
-                                   : x + ((row + r) * p->w + column + tile.begin) * CONV_C0;
+                                   : x + ((row + r) * p->w + column + tile.begin) * pixel;
             d->isa->input(&tile, d->inputs + (c1 * b->chunk + t) * CONV_C0, b->input_stride);
         }
     }
@@ -271,7 +271,9 @@ static void finish(const struct drive *d, int64_t first, int64_t tiles, int64_t 
 {
     const struct winograd2d_params *p = d->p;
     const struct blocking *b = &d->b;
-    const int64_t m1 = ceil_div(p->m, CONV_C0), plane = p->oh * p->ow * CONV_C0;
+    const int64_t m1 = ceil_div(p->m, CONV_C0), plane = p->oh * p->ow;
+    const int64_t pixel = conv2d_floats(p->y_type, CONV_C0);
+    const int64_t residual_pixel = conv2d_floats(p->residual_type, CONV_C0);
     float bias[CONV_PAIR * CONV_C0];
     conv2d_fill_bias(bias, d->bias, block0 * CONV_C0, p->m);
     for (int block = 0; block < blocks; block++) {
@@ -280,15 +282,17 @@ static void finish(const struct drive *d, int64_t first, int64_t tiles, int64_t 
             if (atc_spend(d->meter, MATRIX))
                 return;
             const int64_t row = at.row * WINO_OUT, column = at.column * WINO_OUT;
-            const int64_t y_at =
-                (at.n * m1 + block0 + block) * plane + (row * p->ow + column) * CONV_C0;
+            const int64_t y_at = (at.n * m1 + block0 + block) * plane + row * p->ow + column;
             d->isa->results(&(struct wino_results){
                 .sums = d->sums + (block * b->chunk + t) * CONV_C0,
                 .stride = CONV_PAIR * b->chunk * CONV_C0,
                 .bias = bias + block * CONV_C0,
-                .residual = d->residual ? d->residual + y_at : NULL,
-                .dst = d->y + y_at,
-                .row_stride = p->ow * CONV_C0,
+                .residual = d->residual ? d->residual + y_at * residual_pixel : NULL,
+                .residual_row = p->ow * residual_pixel,
+                .dst = d->y + y_at * pixel,
+                .dst_row = p->ow * pixel,
+                .residual_bf16 = p->residual_type == CONV_BF16,
+                .dst_bf16 = p->y_type == CONV_BF16,
                 .rows = min_i64(WINO_OUT, p->oh - row),
                 .columns = min_i64(WINO_OUT, p->ow - column),
                 .activation = (enum activation)p->activation,

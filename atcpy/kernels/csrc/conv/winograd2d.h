@@ -14,7 +14,7 @@
 #include "conv/conv2d.h"
 
 #define WINOGRAD2D_FIELDS(I64, I64S, F64, ENUM)                                                    \
-    CONV2D_SIZES(I64) CONV2D_FINISH(F64, ENUM)
+    CONV2D_SIZES(I64) CONV2D_TYPES(ENUM) CONV2D_FINISH(F64, ENUM)
 DECLARE_PARAMS(winograd2d, WINOGRAD2D_FIELDS)
 
 enum {
@@ -25,11 +25,12 @@ enum {
 };
 
 /* The inputs of a tile in one block of channels. Rows in the padding are rows of zeros; columns
- * outside [begin, end) are in the padding.
+ * outside [begin, end) are in the padding. bfloat16 lie in the room of half as many floats.
  */
 struct wino_input {
     const float *rows[WINO_IN]; /* from column `begin` on */
     int64_t begin, end;
+    bool is_bf16;
 };
 
 /* The results of a tile in one block of channels, of which `rows` x `columns` are inside. */
@@ -39,7 +40,8 @@ struct wino_results {
     const float *bias;
     const float *residual; /* NULL: none */
     float *dst;
-    int64_t row_stride; /* floats from one row of results to the next */
+    int64_t residual_row, dst_row; /* floats from one row of results to the next */
+    bool residual_bf16, dst_bf16;
     int64_t rows, columns;
     enum activation activation;
     float alpha, beta;

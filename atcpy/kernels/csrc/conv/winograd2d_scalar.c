@@ -52,7 +52,8 @@ static void input(const struct wino_input *tile, float *out, int64_t stride)
         float d[WINO_POSITIONS] = {0};
         for (int64_t row = 0; row < WINO_IN; row++)
             for (int64_t column = tile->begin; column < tile->end; column++)
-                d[row * WINO_IN + column] = tile->rows[row][(column - tile->begin) * CONV_C0 + c];
+                d[row * WINO_IN + column] = conv2d_load(tile->rows[row], tile->is_bf16,
+                                                        (column - tile->begin) * CONV_C0 + c);
         for (int64_t at = 0; at < WINO_POSITIONS; at++)
             out[at * stride + c] = sandwich(b_t[at / WINO_IN], b_t[at % WINO_IN], d, WINO_IN);
     }
@@ -66,11 +67,12 @@ static void results(const struct wino_results *t)
             m[at] = t->sums[at * t->stride + c];
         for (int64_t row = 0; row < t->rows; row++)
             for (int64_t column = 0; column < t->columns; column++) {
-                const int64_t at = row * t->row_stride + column * CONV_C0 + c;
+                const int64_t at = column * CONV_C0 + c;
                 float sum = t->bias[c] + sandwich(a_t[row], a_t[column], m, WINO_IN);
                 if (t->residual != NULL)
-                    sum += t->residual[at];
-                t->dst[at] = activate_f32(t->activation, sum, t->alpha, t->beta);
+                    sum += conv2d_load(t->residual + row * t->residual_row, t->residual_bf16, at);
+                conv2d_store(t->dst + row * t->dst_row, t->dst_bf16, at,
+                             activate_f32(t->activation, sum, t->alpha, t->beta));
             }
     }
 }
@@ -83,6 +85,11 @@ static const struct wino_isa isa = {
 };
 
 void winograd2d_f32_scalar(const struct kernel_args *args)
+{
+    winograd2d_drive(args, &isa);
+}
+
+void winograd2d_bf16_scalar(const struct kernel_args *args)
 {
     winograd2d_drive(args, &isa);
 }

@@ -1,6 +1,7 @@
 /* winograd2d on vectors of channels: the transforms in as few operations as their matrices have
  * common terms.
  */
+#include "conv/stored_vector.h"
 #include "conv/winograd2d.h"
 #include "simd/activation_vector.h"
 
@@ -61,7 +62,8 @@ ALWAYS_INLINE void b_times(const vf *d, int64_t step, vf *v)
     v[5] = vf_fma(four, d1, vf_fnma(five, d3, d5));
 }
 
-static void input(const struct wino_input *tile, float *out, int64_t stride)
+ALWAYS_INLINE void transform_input(const struct wino_input *tile, bool is_bf16, float *out,
+                                   int64_t stride)
 {
     for (int64_t lane = 0; lane < CONV_C0; lane += VF) {
         vf part[WINO_IN][WINO_IN]; /* by columns */
@@ -75,7 +77,8 @@ static void input(const struct wino_input *tile, float *out, int64_t stride)
             }
 #pragma GCC unroll 6
             for (int64_t row = 0; row < WINO_IN; row++)
-                d[row] = vf_load(tile->rows[row] + (column - tile->begin) * CONV_C0 + lane);
+                d[row] =
+                    load_stored(tile->rows[row], is_bf16, (column - tile->begin) * CONV_C0 + lane);
             b_times(d, 1, part[column]);
         }
 #pragma GCC unroll 6
@@ -87,6 +90,14 @@ static void input(const struct wino_input *tile, float *out, int64_t stride)
                 vf_store(out + (row * WINO_IN + column) * stride + lane, v[column]);
         }
     }
+}
+
+static void input(const struct wino_input *tile, float *out, int64_t stride)
+{
+    if (tile->is_bf16)
+        transform_input(tile, true, out, stride);
+    else
+        transform_input(tile, false, out, stride);
 }
 
 /* Aᵀ times a column of six. */
@@ -103,6 +114,12 @@ ALWAYS_INLINE void a_times(const vf *m, int64_t step, vf *y)
 static void results(const struct wino_results *t)
 {
     const enum activation activation = t->activation;
+    /* What is activated where it is stored is rounded after that. */
+    const bool by_floats = t->dst_bf16 && !activates_in_registers(activation);
+    const bool dst_bf16 = t->dst_bf16 && !by_floats;
+    float floats[WINO_OUT * WINO_OUT * CONV_C0];
+    float *dst = by_floats ? floats : t->dst;
+    const int64_t dst_row = by_floats ? WINO_OUT * CONV_C0 : t->dst_row;
     const vf low = vf_set1(activation == ACT_CLIP ? t->alpha : 0.0f), high = vf_set1(t->beta);
     for (int64_t lane = 0; lane < CONV_C0; lane += VF) {
         vf part[WINO_IN][WINO_OUT]; /* by rows of positions */
@@ -128,19 +145,24 @@ static void results(const struct wino_results *t)
                     break;
                 vf sum = y[row] + bias;
                 if (t->residual != NULL)
-                    sum = sum + vf_load(t->residual + row * t->row_stride + at);
+                    sum = sum +
+                          load_stored(t->residual + row * t->residual_row, t->residual_bf16, at);
                 if (activation == ACT_RELU || activation == ACT_CLIP)
                     sum = vf_at_least(low, sum);
                 if (activation == ACT_CLIP)
                     sum = vf_at_most(high, sum);
-                vf_store(t->dst + row * t->row_stride + at, sum);
+                store_stored(dst + row * dst_row, dst_bf16, at, sum);
             }
         }
     }
-    if (!vf_activates_in_registers(activation))
-        for (int64_t row = 0; row < t->rows; row++)
-            FOR_ISA(activate_stored)(activation, t->dst + row * t->row_stride, t->columns, CONV_C0,
-                                     CONV_C0, t->alpha, t->beta);
+    if (activates_in_registers(activation))
+        return;
+    for (int64_t row = 0; row < t->rows; row++) {
+        float *at = dst + row * dst_row;
+        FOR_ISA(activate_stored)(activation, at, t->columns, CONV_C0, CONV_C0, t->alpha, t->beta);
+        for (int64_t i = 0; by_floats && i < t->columns * CONV_C0; i += VF)
+            store_stored(t->dst + row * t->dst_row, true, i, vf_load(at + i));
+    }
 }
 
 static const struct wino_isa isa = {
@@ -151,6 +173,11 @@ static const struct wino_isa isa = {
 };
 
 void FOR_ISA(winograd2d_f32)(const struct kernel_args *args)
+{
+    winograd2d_drive(args, &isa);
+}
+
+void FOR_ISA(winograd2d_bf16)(const struct kernel_args *args)
 {
     winograd2d_drive(args, &isa);
 }

@@ -99,6 +99,8 @@ static inline bool atc_stopped(const struct kernel_args *args)
  * them for the scalar rows already.
  */
 #define LOOPS_FOR_ISA(symbol) ISA_SYMBOL(symbol, ATC_LOOPS_ISA)
+/* That of code on the names of simd/vector.h: what extends AVX-512 uses that of AVX-512. */
+#define VECTORS_FOR_ISA(symbol) ISA_SYMBOL(symbol, ATC_VECTORS_ISA)
 
 typedef void (*kernel_fn)(const struct kernel_args *args);
 

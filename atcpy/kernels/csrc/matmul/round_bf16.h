@@ -18,6 +18,10 @@
 typedef void round_bf16_fn(const float *src, float *dst, int64_t n);
 round_bf16_fn round_bf16_scalar, round_bf16_avx2, round_bf16_avx512f, round_bf16_avx512bf16;
 
+/* Writes n floats as bfloat16, n a multiple of 16. */
+typedef void narrow_bf16_fn(const float *src, uint16_t *dst, int64_t n);
+narrow_bf16_fn narrow_bf16_scalar, narrow_bf16_avx2, narrow_bf16_avx512f, narrow_bf16_avx512bf16;
+
 static inline float rounded_bf16(float x)
 {
     return f32_of_bf16(bf16_of_f32(x));

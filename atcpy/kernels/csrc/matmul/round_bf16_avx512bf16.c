@@ -21,3 +21,10 @@ void round_bf16_avx512bf16(const float *src, float *dst, int64_t n)
     _mm512_mask_storeu_epi32(dst + i / 2, (__mmask16)((1u << ((left + 1) / 2)) - 1),
                              (__m512i)_mm512_cvtne2ps_pbh(next, low));
 }
+
+void narrow_bf16_avx512bf16(const float *src, uint16_t *dst, int64_t n)
+{
+    for (int64_t i = 0; i < n; i += LANES)
+        _mm256_storeu_si256((__m256i *)(void *)(dst + i),
+                            (__m256i)_mm512_cvtneps_pbh(_mm512_loadu_ps(src + i)));
+}

@@ -3,6 +3,7 @@
 #define ATC_ACTIVATION_H
 
 #include <math.h>
+#include <stdbool.h>
 
 /* In the order of `activation_names` (conv2d.c). */
 enum activation {
@@ -30,6 +31,14 @@ enum activation {
 };
 
 extern const char *const activation_names[];
+
+/* Activations of few instructions, which fit among the accumulators of a micro-kernel: branch once
+ * for all of them.
+ */
+static inline bool activates_in_registers(enum activation kind)
+{
+    return kind <= ACT_CLIP;
+}
 
 static inline float clip_f32(float x, float low, float high)
 {

@@ -106,14 +106,6 @@ static inline vf vf_activate(enum activation kind, vf x, float alpha, float beta
     return x;
 }
 
-/* Activations of few instructions, which fit among the accumulators of a micro-kernel: branch once
- * for all of them.
- */
-static inline bool vf_activates_in_registers(enum activation kind)
-{
-    return kind <= ACT_CLIP;
-}
-
 /* Activates `channels` channels of each of `count` positions that are stored, `step` floats apart,
  * by an activation that takes more than few instructions. A micro-kernel that computed it between
  * its sums and its stores would spill the accumulators, and the more positions one call has, the

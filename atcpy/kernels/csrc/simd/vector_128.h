@@ -150,6 +150,16 @@ static inline vf vf_load_bf16(const uint16_t *at)
     return (vf)(wide << 16);
 }
 
+/* Rounded to nearest even. */
+static inline void vf_store_bf16(uint16_t *at, vf x)
+{
+    const vu bits = (vu)x, top = bits >> 16;
+    const vu rounded = (bits + (top & 1) + 0x7fff) >> 16, quiet = top | 0x40;
+    const vu is_nan = (vu)(x != x), halves = (quiet & is_nan) | (rounded & ~is_nan);
+    for (int i = 0; i < VF; i++)
+        at[i] = (uint16_t)halves[i];
+}
+
 /* The first and the second of four pairs of bfloat16, widened. */
 static inline void vf_load_bf16_pairs(const uint16_t *at, vf *first, vf *second)
 {

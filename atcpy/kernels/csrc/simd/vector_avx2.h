@@ -58,6 +58,19 @@ static inline void vf_load_bf16_pairs(const uint16_t *at, vf *first, vf *second)
     *second = _mm256_castsi256_ps(_mm256_and_si256(pairs, _mm256_set1_epi32((int)0xffff0000)));
 }
 
+static inline void vf_store_bf16(uint16_t *at, vf x)
+{
+    const __m256i bits = _mm256_castps_si256(x), top = _mm256_srli_epi32(bits, 16);
+    const __m256i odd = _mm256_and_si256(top, _mm256_set1_epi32(1));
+    const __m256i half = _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff));
+    const __m256i rounded = _mm256_srli_epi32(_mm256_add_epi32(bits, half), 16);
+    const __m256i quiet = _mm256_or_si256(top, _mm256_set1_epi32(0x40));
+    const __m256i is_nan = _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q));
+    const __m256i wide = _mm256_blendv_epi8(rounded, quiet, is_nan);
+    const __m256i halves = _mm256_permute4x64_epi64(_mm256_packus_epi32(wide, wide), 0x08);
+    _mm_storeu_si128((__m128i *)(void *)at, _mm256_castsi256_si128(halves));
+}
+
 static inline void vf_store_f16(uint16_t *at, vf x)
 {
     const __m128i halves = _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);

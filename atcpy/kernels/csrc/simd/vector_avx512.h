@@ -50,6 +50,22 @@ static inline void vf_load_bf16_pairs(const uint16_t *at, vf *first, vf *second)
     *second = _mm512_castsi512_ps(_mm512_and_si512(pairs, _mm512_set1_epi32((int)0xffff0000)));
 }
 
+static inline void vf_store_bf16(uint16_t *at, vf x)
+{
+    __m256i halves;
+#ifdef __AVX512BF16__
+    halves = (__m256i)_mm512_cvtneps_pbh(x);
+#else
+    const __m512i bits = _mm512_castps_si512(x), top = _mm512_srli_epi32(bits, 16);
+    const __m512i odd = _mm512_and_si512(top, _mm512_set1_epi32(1));
+    const __m512i half = _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff));
+    const __m512i rounded = _mm512_srli_epi32(_mm512_add_epi32(bits, half), 16);
+    halves = _mm512_cvtepi32_epi16(_mm512_mask_or_epi32(
+        rounded, _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q), top, _mm512_set1_epi32(0x40)));
+#endif
+    _mm256_storeu_si256((__m256i *)(void *)at, halves);
+}
+
 static inline void vf_store_f16(uint16_t *at, vf x)
 {
     const __m256i halves = _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
