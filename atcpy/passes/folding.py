@@ -15,6 +15,7 @@ from atcpy.ir.shape import Dim, StaticShape, element_count
 from atcpy.ir.symbolic import is_symbolic
 from atcpy.ir.tensor import Array
 from atcpy.ops import Trait, find_opdef, has_trait
+from atcpy.ops.core.half import ROUNDS_BF16
 from atcpy.ops.core.infer import KnownValues, infer_node
 from atcpy.ops.core.reference import evaluate_node, find_schema
 from atcpy.options import PrepareOptions, Stage
@@ -180,6 +181,7 @@ class Finisher:
         for old, new in replaced:
             if new.producer in rw.created:
                 _keep_sizes(new, old)
+                _keep_rounding(new, old)
             rw.replace(old, new)
         self._fold(rw.created)
         erase_dead(self._graph, dead)
@@ -212,6 +214,13 @@ def _keep_sizes(new: Value, old: Value) -> None:
     if len(new.desc.shape) == len(old.desc.shape):
         sizes = zip(new.desc.shape, old.desc.shape, strict=True)
         new.desc = TensorDesc.plain(new.desc.dtype, tuple(a if isinstance(a, int) else b for a, b in sizes))
+
+
+def _keep_rounding(new: Value, old: Value) -> None:
+    """Note of what stands for a value whether that is bfloat16 in the model; the new node has attributes of others."""
+    new.producer.attrs.pop(ROUNDS_BF16, None)
+    if (new.index, old.index) == (0, 0) and old.producer.attrs.get(ROUNDS_BF16):
+        new.producer.attrs[ROUNDS_BF16] = 1
 
 
 def _reads_constants(node: Node) -> bool:

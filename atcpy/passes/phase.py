@@ -35,6 +35,7 @@ class Phase(Enum):
     FORMAT = (Stage.OPTIMIZE, "choose storage formats, by piece")
     CANCEL = (Stage.OPTIMIZE, "cancel changes of format between the merged pieces")
     FUSE = (Stage.OPTIMIZE, "fuse across the merged pieces")
+    NARROW = (Stage.OPTIMIZE, "store activations in fewer bits")
 
     KERNELS = (Stage.COMPILE, "choose among kernels that compute the same")
     IN_PLACE = (Stage.COMPILE, "leave out copies")

@@ -23,5 +23,5 @@ def optimize(partition: Partition, manager: PassManager) -> Graph:
         for border in leaving.get(piece.graph, []):
             border.placeholder.output.desc = border.end.operand(0).desc
     graph = merge(partition)
-    manager.run(graph, Phase.CANCEL, Phase.FUSE)
+    manager.run(graph, Phase.CANCEL, Phase.FUSE, Phase.NARROW)
     return graph

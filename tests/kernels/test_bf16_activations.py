@@ -154,11 +154,11 @@ def test_threads_do_not_change_results(isa: str) -> None:
 @pytest.mark.parametrize(
     ("x_shape", "w_shape", "pairs", "inputs", "output"),
     [
-        ((1, 32, 4, 4), (8, 32, 1, 1), True, {0, 3}, True),
-        ((1, 31, 4, 4), (8, 31, 1, 1), True, {3}, True),  # half a pair
-        ((1, 32, 4, 4), (8, 32, 1, 1), False, {3}, True),
-        ((1, 8192, 3, 3), (8, 8192, 3, 3), True, {0, 3}, False),  # MAX_BF16_SUM
-        ((1, 32, 4, 4), (32, 1, 3, 3), True, {0, 3}, True),
+        ((1, 32, 4, 4), (8, 32, 1, 1), True, {0}, True),
+        ((1, 31, 4, 4), (8, 31, 1, 1), True, set(), True),  # half a pair
+        ((1, 32, 4, 4), (8, 32, 1, 1), False, set(), True),
+        ((1, 8192, 3, 3), (8, 8192, 3, 3), True, {0}, False),  # MAX_BF16_SUM
+        ((1, 32, 4, 4), (32, 1, 3, 3), True, {0}, True),
     ],
 )
 def test_what_a_convolution_takes(

@@ -168,15 +168,16 @@ def activation_types(node: Node) -> dict[str, ParamValue]:
 
 def bf16_operands(node: Node) -> Bf16Operands:
     """The blocked kernels read and write bfloat16. `conv2d` multiplies channels in pairs, of which the second is one
-    of the input, and sums such a result in registers.
+    of the input, and sums such a result in registers. Residuals stay float32, though the kernels would take them: along
+    a chain of blocks they add up what each rounds.
     """
     if node.engine is not Engine.AICORE:
         return Bf16Operands()
     if is_depthwise(node, node.operand(1)):
-        return Bf16Operands(frozenset({0, 3}), output=True)
+        return Bf16Operands(frozenset({0}), output=True)
     in_pairs = lies_in_pairs(node.operand(1).desc) and node.operand(0).desc.static_shape[1] % 2 == 0
     products = prod(node.operand(1).desc.static_shape[1:]) * merged_groups_of(node)
-    return Bf16Operands(frozenset({0, 3} if in_pairs else {3}), output=products <= MAX_BF16_SUM)
+    return Bf16Operands(frozenset({0} if in_pairs else ()), output=products <= MAX_BF16_SUM)
 
 
 def window_params(node: Node, window: Window) -> dict[str, ParamValue]:

@@ -20,6 +20,7 @@ from atcpy.ir.desc import UNKNOWN
 from atcpy.ir.shape import Dim, element_count
 from atcpy.ir.symbolic import is_symbolic
 from atcpy.ir.tensor import Array
+from atcpy.ops.core.half import ROUNDS_BF16
 from atcpy.ops.core.opdef import Known, find_opdef
 
 if TYPE_CHECKING:  # functions import it: most packages run without it
@@ -99,6 +100,8 @@ def to_node_proto(node: Node) -> onnx.NodeProto:
     )
     schema = find_schema(node.op_type, node.domain)
     for name, attr in node.attrs.items():
+        if name == ROUNDS_BF16:  # a note of ours, on nodes of any op
+            continue
         kind = None
         if attr == () and schema is not None and name in schema.attributes:
             kind = schema.attributes[name].type.value  # type: ignore[attr-defined]  # the stubs do not know the enum

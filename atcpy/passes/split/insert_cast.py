@@ -21,7 +21,7 @@ import numpy as np
 
 from atcpy.ir import DType, Engine, Graph, Node, PassRecord, Tensor, TensorDesc, Value, walk
 from atcpy.ops import Trait, find_opdef, has_trait
-from atcpy.ops.core.half import HALF_DTYPES, MULTIPLIES_BF16
+from atcpy.ops.core.half import HALF_DTYPES, MULTIPLIES_BF16, ROUNDS_BF16
 from atcpy.ops.core.infer import KnownValues
 from atcpy.ops.core.reference import infer_by_onnx
 from atcpy.options import OoLevel, SplitOptions
@@ -105,8 +105,10 @@ class _WideValues:
         narrow, in_c = _narrow_values(node), _runs_in_c(node)
         multiplies_bf16 = _multiplies_bf16(node, narrow)
         with _as_float32(node, narrow) as results:
-            if results is None or (in_c and not _runs_in_c(node)):
+            runs_in_c = _runs_in_c(node)
+            if results is None or (in_c and not runs_in_c):
                 return False
+        rounds_bf16 = runs_in_c and bool(node.outputs) and node.outputs[0].desc.dtype is DType.BFLOAT16
         for index, value in enumerate(node.inputs):
             if value is not None and _is_half(value) and value not in narrow:
                 graph_of(node).set_input(node, index, self._as_wide(value))
@@ -115,6 +117,8 @@ class _WideValues:
                 self.casts.retype(value, desc)
         if multiplies_bf16:
             node.attrs[MULTIPLIES_BF16] = 1
+        if rounds_bf16:
+            node.attrs[ROUNDS_BF16] = 1
         node.passes = (*node.passes, NAME)
         return True
 
