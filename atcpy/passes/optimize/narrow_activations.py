@@ -1,4 +1,4 @@
-"""Store activations as bfloat16 where the model has that type, and kernels on both sides take it (adr/0026).
+"""Store activations as bfloat16 where the model has that type, and kernels on both sides take it (adr/0027).
 
 y: f32 = Conv(x), which is bfloat16 in the model  →  y: bf16 = Conv(x)
 
