@@ -20,7 +20,7 @@ sum_up(const struct qdw_windows *w, const struct qgemm_tile *tile, bool quads, i
                            : _mm512_dpwssd_epi32(acc[r], window, weights);
         }
     }
-    qgemm_finish_avx512(tile, acc, 0, results, 0, 1);
+    qgemm_finish_avx512(tile, acc, tile->dst, 0, results, 0, 1);
 }
 
 #define DEFINE(name, quads, results)                                                               \

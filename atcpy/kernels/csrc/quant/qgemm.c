@@ -1,6 +1,7 @@
 /* The qgemm family: its checker, its blocking, and the loops around the micro-kernels. */
 #include "quant/qgemm.h"
 
+#include <math.h>
 #include <string.h>
 
 const char *const qgemm_results[] = {"i32", "f32", "i8", "u8", NULL};
@@ -267,14 +268,16 @@ static int64_t products(const void *params)
 
 /* Where what in a thread's scratch lies. */
 struct scratch {
-    int64_t steps, row_sums, ones, w, bytes; /* x lies first */
+    int64_t steps, row_sums, columns, ones, w, bytes; /* x lies first */
 };
 
 static struct scratch scratch_of(const struct qgemm_params *p, const struct blocking *b)
 {
     struct scratch s = {.steps = up_to_line(b->x_bytes)};
     s.row_sums = atc_add(s.steps, up_to_line(atc_mul(qgemm_k1(p), (int64_t)sizeof(int64_t))));
-    s.ones = atc_add(s.row_sums, up_to_line(atc_mul(b->chunk_rows, (int64_t)sizeof(int32_t))));
+    s.columns = atc_add(s.row_sums, up_to_line(atc_mul(b->chunk_rows, (int64_t)sizeof(int32_t))));
+    s.ones =
+        atc_add(s.columns, up_to_line(atc_mul(b->group, (int64_t)sizeof(struct qgemm_columns))));
     s.w = atc_add(s.ones, b->panel_bytes);
     int64_t panels = p->w_signed == 1 ? 0 : QGEMM_MAX_BLOCKS;
     if (p->w_packed == 0)
@@ -311,11 +314,14 @@ struct drive {
     bool needs_sums;    /* of the rows of x */
     int64_t item_bytes; /* of y */
     int32_t y_zero;
+    int64_t k1; /* steps that are multiplied */
     uint8_t *copied_x, *packed_w, *ones;
     int64_t *steps;
     int32_t *row_sums;
-    int64_t copied;   /* (n, group, chunk) that copied_x and row_sums hold, or -1 */
-    const uint8_t *x; /* of the first result of the chunk */
+    struct qgemm_columns *columns; /* of a group of panels */
+    int64_t filled;                /* (weights, group of panels) that columns belong to, or -1 */
+    int64_t copied;                /* (n, group, chunk) that copied_x and row_sums hold, or -1 */
+    const uint8_t *x;              /* of the first result of the chunk */
 };
 
 static int32_t zero_at(const uint8_t *zeros, int64_t count, int64_t at, bool is_signed)
@@ -326,23 +332,44 @@ static int32_t zero_at(const uint8_t *zeros, int64_t count, int64_t at, bool is_
     return is_signed ? (int8_t)byte : byte;
 }
 
+/* Numbers `first` … of each column, and 0 for columns that are not there; one for all if it is one.
+ */
+static void take_floats(const float *from, int64_t count, int64_t first, int64_t columns,
+                        float to[QGEMM_PANEL])
+{
+    if (count != 1 && columns == QGEMM_PANEL) {
+        memcpy(to, from + first, QGEMM_PANEL * sizeof *to);
+        return;
+    }
+    for (int64_t i = 0; i < QGEMM_PANEL; i++)
+        to[i] = i >= columns ? 0 : count == 1 ? *from : from[first + i];
+}
+
 void qgemm_fill(struct qgemm_columns *to, const struct kernel_args *args, enum qgemm_result result,
                 int64_t first, int64_t columns, int64_t w_scales)
 {
     const float *x_scale = args->src[QGEMM_X_SCALE], *w_scale = args->src[QGEMM_W_SCALE];
     const float *y_scale = args->src[QGEMM_Y_SCALE];
     const void *bias = args->src[QGEMM_BIAS];
-    /* Loops of their own, of which the compiler makes vectors. */
     if (bias != NULL)
         memcpy(result == QGEMM_F32 ? (void *)to->bias : to->start, (const int32_t *)bias + first,
                (size_t)columns * sizeof(int32_t));
     if (result == QGEMM_I32)
         return;
-    for (int64_t i = 0; i < columns; i++)
-        to->scale[i] = *x_scale * w_scale[w_scales == 1 ? 0 : first + i];
-    if (result != QGEMM_F32)
+    /* Loops over whole panels, of which the compiler makes vectors. */
+    float scale[QGEMM_PANEL];
+    take_floats(w_scale, w_scales, first, columns, scale);
+    for (int i = 0; i < QGEMM_PANEL; i++)
+        scale[i] = *x_scale * scale[i];
+    if (result != QGEMM_F32) {
+        int32_t beyond = 0;
         for (int i = 0; i < QGEMM_PANEL; i++)
-            to->scale[i] /= *y_scale;
+            scale[i] /= *y_scale;
+        for (int i = 0; i < QGEMM_PANEL; i++)
+            beyond |= !(fabsf(scale[i]) <= 0.5f); /* NaN too */
+        to->is_bounded = beyond == 0;
+    }
+    memcpy(to->scale, scale, sizeof scale);
 }
 
 /* What the columns of a panel need, from its sums and the scales and zero points. */
@@ -405,40 +432,39 @@ static void aim(const struct drive *d, const struct position *at, struct qgemm_t
     }
 }
 
-/* What the micro-kernels read of result `row` of the chunk. */
-static const uint8_t *x_of(const struct drive *d, int64_t row)
-{
-    return d->x + row / d->b.line * d->b.x_line + row % d->b.line * d->b.x_row;
-}
-
-/* Results of the tile that begins at `row` of a chunk of `rows`: evenly many of a line, or two
- * lines. */
-static int64_t tile_rows(const struct drive *d, int64_t row, int64_t rows)
-{
-    const int64_t line = d->b.line, max = d->isa->max_rows;
-    if (line == QGEMM_PART_ROWS && max >= 2 * line && rows - row >= 2 * line)
-        return 2 * line;
-    const int64_t left = min_i64(line - row % line, rows - row), step = d->isa->row_step;
-    return min_i64(ceil_div(ceil_div(left, ceil_div(left, max)), step) * step, left);
-}
-
-/* All rows of a chunk. Where `planes` is not NULL, y keeps the channels apart. */
+/* All rows of a chunk, which begins with a line: tiles are as even as may be, of one line or of two
+ * short ones. Where `planes` is not NULL, y keeps the channels apart.
+ */
 static void run_tiles(struct drive *d, const struct position *at, struct qgemm_tile *tile,
                       int blocks, uint8_t *planes, int64_t width)
 {
     const struct qgemm_params *p = d->p;
     const struct qgemm_isa *isa = d->isa;
     const int64_t first = at->g * p->mg + at->panel * QGEMM_PANEL;
+    const int64_t line = min_i64(d->b.line, at->rows), max = isa->max_rows, step = isa->row_step;
+    const qgemm_micro *micro = isa->micro + (blocks - 1) * (max / step) - 1;
+    const bool by_two = line == QGEMM_PART_ROWS && max >= 2 * line;
+    const int64_t even = ceil_div(ceil_div(line, ceil_div(line, max)), step) * step;
     tile->all_rows = at->rows;
-    for (int64_t row = 0, rows; row < at->rows; row += rows) {
-        rows = tile_rows(d, row, at->rows);
+    const uint8_t *x = d->x;
+    int64_t left = line, rows;
+    for (int64_t row = 0; row < at->rows; row += rows) {
+        const bool both = by_two && at->rows - row >= 2 * line;
+        rows = both ? 2 * line : min_i64(even, left);
         if (atc_spend(&d->meter, 8 * tile->k1))
             return;
-        tile->x[0] = x_of(d, row);
-        tile->x[1] = rows > QGEMM_PART_ROWS ? x_of(d, row + QGEMM_PART_ROWS) : tile->x[0];
+        tile->x[0] = x;
+        tile->x[1] = both                     ? x + d->b.x_line
+                     : rows > QGEMM_PART_ROWS ? x + QGEMM_PART_ROWS * d->b.x_row
+                                              : x;
         tile->rows = rows;
-        isa->micro[(blocks - 1) * (isa->max_rows / isa->row_step) + ceil_div(rows, isa->row_step) -
-                   1](tile);
+        micro[ceil_div(rows, step)](tile);
+        x += both ? 2 * d->b.x_line : rows * d->b.x_row;
+        left -= both ? 0 : rows;
+        if (left == 0) {
+            left = line;
+            x += d->b.x_line - line * d->b.x_row;
+        }
         if (planes != NULL)
             scatter(d, planes, rows, width, at->n * p->m + first, at->row + row);
         else
@@ -461,22 +487,18 @@ static struct qgemm_tile tile_of(const struct drive *d, const uint8_t *w,
         .w = w,
         .w_panel = d->b.panel_bytes,
         .next = w,
-        .k1 = qgemm_k1(d->p),
+        .k1 = d->k1,
         .columns = columns,
     };
 }
 
 /* All rows of a chunk for one or two panels. */
-static void run_panels(struct drive *d, const struct position *at, const uint8_t *w, int blocks)
+static void run_panels(struct drive *d, const struct position *at, const uint8_t *w, int blocks,
+                       const struct qgemm_columns *columns)
 {
     const struct qgemm_params *p = d->p;
-    struct qgemm_columns columns[QGEMM_MAX_BLOCKS];
     const int64_t first = at->panel * QGEMM_PANEL;
     const int64_t width = min_i64((int64_t)blocks * QGEMM_PANEL, p->mg - first);
-    for (int b = 0; b < blocks; b++)
-        fill_columns(d, at->g * p->mg + first + b * QGEMM_PANEL,
-                     min_i64(QGEMM_PANEL, width - b * QGEMM_PANEL), w + b * d->b.panel_bytes,
-                     columns + b);
     const uint8_t *next = w + blocks * d->b.panel_bytes;
     if (p->w_packed == 1 && p->w_signed == 0) {
         for (int b = 0; b < blocks; b++)
@@ -547,6 +569,18 @@ static const uint8_t *pack_w(struct drive *d, int64_t n, int64_t first, int64_t 
     return d->packed_w;
 }
 
+/* Columns of panels [first, end) of a group of channels. */
+static void fill_group(struct drive *d, const struct position *at, int64_t first, int64_t end,
+                       const uint8_t *w)
+{
+    const struct qgemm_params *p = d->p;
+    for (int64_t i = first; i < end && !atc_spend(&d->meter, 4 * QGEMM_PANEL); i++) {
+        const int64_t column = i * QGEMM_PANEL;
+        fill_columns(d, at->g * p->mg + column, min_i64(QGEMM_PANEL, p->mg - column),
+                     w + (i - first) * d->b.panel_bytes, d->columns + i - first);
+    }
+}
+
 static void run_item(struct drive *d, int64_t item)
 {
     const struct qgemm_params *p = d->p;
@@ -566,10 +600,15 @@ static void run_item(struct drive *d, int64_t item)
     const uint8_t *w = p->w_packed == 1 ? (const uint8_t *)d->args->src[QGEMM_W] +
                                               (at.g * b->panels + first) * b->panel_bytes
                                         : pack_w(d, at.n, first, end);
+    const int64_t weights = (p->w_batched == 1 ? at.n : at.g) * b->groups + part;
+    if (d->filled != weights)
+        fill_group(d, &at, first, end, w);
+    d->filled = weights;
     for (at.panel = first; at.panel < end && !atc_spend(&d->meter, 1);
          at.panel += d->isa->max_blocks) {
         const int blocks = (int)min_i64(d->isa->max_blocks, end - at.panel);
-        run_panels(d, &at, w + (at.panel - first) * b->panel_bytes, blocks);
+        run_panels(d, &at, w + (at.panel - first) * b->panel_bytes, blocks,
+                   d->columns + at.panel - first);
     }
 }
 
@@ -613,6 +652,7 @@ void qgemm_drive(const struct kernel_args *args, const struct qgemm_isa *isa)
                       .b = block(p, args->cpu),
                       .meter = {.args = args},
                       .x_flip = p->x_signed == 1 && !isa->reads_signed ? 0x80 : 0,
+                      .filled = -1,
                       .copied = -1};
     const uint8_t *x_zero = args->src[QGEMM_X_ZERO];
     d.source = (struct qgemm_source){
@@ -626,8 +666,11 @@ void qgemm_drive(const struct kernel_args *args, const struct qgemm_isa *isa)
     d.copied_x = args->scratch;
     d.steps = (int64_t *)(void *)(d.copied_x + scratch.steps);
     d.row_sums = (int32_t *)(void *)(d.copied_x + scratch.row_sums);
+    d.columns = (struct qgemm_columns *)(void *)(d.copied_x + scratch.columns);
     d.ones = d.copied_x + scratch.ones;
     d.packed_w = d.copied_x + scratch.w;
+    /* A window of one tap ends with the channels beyond the last one, whose weights are 0. */
+    d.k1 = p->kh == 1 && p->kw == 1 ? ceil_div(p->cg, QGEMM_K0) : qgemm_k1(p);
     fill_steps(&d);
     if (d.needs_sums || (p->w_packed == 1 && p->w_signed == 0))
         qgemm_ones(args, d.ones);

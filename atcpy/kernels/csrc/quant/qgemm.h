@@ -66,6 +66,7 @@ struct qgemm_columns {
     int32_t w_zero[QGEMM_PANEL]; /* times the sum of the row of x, to be taken off */
     float scale[QGEMM_PANEL];
     float bias[QGEMM_PANEL];
+    bool is_bounded; /* no sum that is scaled reaches the limits of int32 */
 };
 
 /* Some rows of x by up to two panels of w, over all of k: the work of one micro-kernel call. Rows

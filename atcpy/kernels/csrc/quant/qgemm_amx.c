@@ -20,7 +20,8 @@ finish_rows(const struct qgemm_tile *t, const struct amx_block *block, const str
     for (int i = 0; i < rows; i++)
         total[i] =
             _mm512_add_epi32(_mm512_loadu_si512(amx_sums_of(block, sums, first + i, panel)), start);
-    qgemm_finish_avx512(t, total, first, rows, panel, panels);
+    qgemm_finish_avx512(t, total, t->dst + first * t->dst_row + panel * t->dst_panel, first, rows,
+                        panel, panels);
 }
 
 static void finish_block(const struct qgemm_tile *t, const struct amx_block *block, int panels,

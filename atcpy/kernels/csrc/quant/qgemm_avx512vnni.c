@@ -13,9 +13,11 @@ static inline int32_t word(const uint8_t *at)
     return four;
 }
 
-/* One function a (blocks, rows): the loops over them unroll into registers. */
-static inline __attribute__((always_inline)) void micro(const struct qgemm_tile *t, int blocks,
-                                                        int rows)
+/* One function a (is_flipped, blocks, rows): the loops unroll into registers, and bytes of x that
+ * are unsigned already are multiplied as they are broadcast.
+ */
+static inline __attribute__((always_inline)) void micro(const struct qgemm_tile *t, bool is_flipped,
+                                                        int blocks, int rows)
 {
     __m512i acc[MAX_BLOCKS][MAX_ROWS];
 #pragma GCC unroll 2
@@ -38,8 +40,9 @@ static inline __attribute__((always_inline)) void micro(const struct qgemm_tile 
             }
 #pragma GCC unroll 14
             for (int i = 0; i < rows; i++) {
-                const __m512i four =
-                    _mm512_xor_si512(_mm512_set1_epi32(word(x[i / PART] + i % PART * x_row)), flip);
+                __m512i four = _mm512_set1_epi32(word(x[i / PART] + i % PART * x_row));
+                if (is_flipped)
+                    four = _mm512_xor_si512(four, flip);
 #pragma GCC unroll 2
                 for (int b = 0; b < blocks; b++)
                     acc[b][i] = _mm512_dpbusd_epi32(acc[b][i], four, panel[b]);
@@ -48,22 +51,28 @@ static inline __attribute__((always_inline)) void micro(const struct qgemm_tile 
 
 #pragma GCC unroll 2
     for (int b = 0; b < blocks; b++)
-        qgemm_finish_avx512(t, acc[b], 0, rows, b, blocks);
+        qgemm_finish_avx512(t, acc[b], t->dst + b * t->dst_panel, 0, rows, b, blocks);
 }
 
-#define DEFINE(blocks, rows)                                                                       \
-    static void micro_##blocks##_##rows(const struct qgemm_tile *t)                                \
+#define DEFINE(is_flipped, blocks, rows)                                                           \
+    static void micro_##is_flipped##_##blocks##_##rows(const struct qgemm_tile *t)                 \
     {                                                                                              \
-        micro(t, blocks, rows);                                                                    \
+        micro(t, is_flipped, blocks, rows);                                                        \
     }
-#define NAME(blocks, rows) micro_##blocks##_##rows,
+#define NAME(is_flipped, blocks, rows) micro_##is_flipped##_##blocks##_##rows,
 
-COUNT_TO_14(DEFINE, 1)
-COUNT_TO_14(DEFINE, 2)
-
-static const qgemm_micro table[] = {COUNT_TO_14(NAME, 1) COUNT_TO_14(NAME, 2)};
+COUNT_TO_14(DEFINE, 0, 1)
+COUNT_TO_14(DEFINE, 0, 2)
+COUNT_TO_14(DEFINE, 1, 1)
+COUNT_TO_14(DEFINE, 1, 2)
 
 void qgemm_any_avx512vnni(const struct kernel_args *args)
 {
-    qgemm_drive(args, &(struct qgemm_isa){MAX_BLOCKS, MAX_ROWS, 1, .micro = table});
+    static const qgemm_micro table[][MAX_BLOCKS * MAX_ROWS] = {
+        {COUNT_TO_14(NAME, 0, 1) COUNT_TO_14(NAME, 0, 2)},
+        {COUNT_TO_14(NAME, 1, 1) COUNT_TO_14(NAME, 1, 2)},
+    };
+    const struct qgemm_params *p = args->params;
+    qgemm_drive(args,
+                &(struct qgemm_isa){MAX_BLOCKS, MAX_ROWS, 1, .micro = table[p->x_signed == 1]});
 }

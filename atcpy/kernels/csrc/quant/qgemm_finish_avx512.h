@@ -12,48 +12,70 @@ static inline __m512i qgemm_start_avx512(const struct qgemm_tile *t, int block)
     return _mm512_loadu_si512(t->columns[block].start);
 }
 
-/* Up to four rows of bytes: rounded, saturated, and stored together where they lie side by side. */
-static inline __attribute__((always_inline)) void qgemm_bytes_avx512(const struct qgemm_tile *t,
-                                                                     const __m512i *sums, int rows,
-                                                                     __m512 scale, uint8_t *dst,
-                                                                     __mmask16 mask)
+/* Four sums as integers that are rounded. Products beyond the integers saturate: NaN and what is
+ * too small become the least one, what is too large is cut before.
+ */
+static inline __m512i qgemm_round_avx512(__m512i sums, __m512 scale, bool is_bounded)
 {
-    /* NaN stays, and becomes the least integer, which saturates. */
-    const __m512 max = _mm512_set1_ps(65536);
-    __m512i q[4];
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; i++)
-        q[i] = i < rows ? _mm512_cvtps_epi32(
-                              _mm512_min_ps(max, _mm512_mul_ps(_mm512_cvtepi32_ps(sums[i]), scale)))
-                        : q[0];
+    const __m512 v = _mm512_mul_ps(_mm512_cvtepi32_ps(sums), scale);
+    return _mm512_cvtps_epi32(is_bounded ? v : _mm512_min_ps(_mm512_set1_ps(65536), v));
+}
+
+/* Up to four rows of bytes: rounded, saturated, and stored together where they lie side by side. */
+static inline __attribute__((always_inline)) void
+qgemm_bytes_avx512(const struct qgemm_tile *t, const __m512i *sums, int rows, __m512 scale,
+                   bool is_bounded, bool is_signed, uint8_t *dst, __mmask16 mask)
+{
+    const __m512i first = qgemm_round_avx512(sums[0], scale, is_bounded);
+    const __m512i second = rows > 1 ? qgemm_round_avx512(sums[1], scale, is_bounded) : first;
+    const __m512i third = rows > 2 ? qgemm_round_avx512(sums[2], scale, is_bounded) : first;
+    const __m512i fourth = rows > 3 ? qgemm_round_avx512(sums[3], scale, is_bounded) : first;
     const __m512i zero = _mm512_set1_epi16((short)t->y_zero);
-    const __m512i low = _mm512_adds_epi16(_mm512_packs_epi32(q[0], q[1]), zero);
-    const __m512i high = _mm512_adds_epi16(_mm512_packs_epi32(q[2], q[3]), zero);
+    const __m512i low = _mm512_adds_epi16(_mm512_packs_epi32(first, second), zero);
+    const __m512i high = _mm512_adds_epi16(_mm512_packs_epi32(third, fourth), zero);
     const __m512i mixed =
-        t->result == QGEMM_I8 ? _mm512_packs_epi16(low, high) : _mm512_packus_epi16(low, high);
+        is_signed ? _mm512_packs_epi16(low, high) : _mm512_packus_epi16(low, high);
     /* Each quarter has four columns of each row. */
     const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
     const __m512i bytes = _mm512_permutexvar_epi32(order, mixed);
-    if (t->dst_row == QGEMM_PANEL && mask == 0xffff) {
+    const int64_t row = t->dst_row;
+    if (row == QGEMM_PANEL && mask == 0xffff) {
         _mm512_mask_storeu_epi32(dst, (__mmask16)((1u << 4 * rows) - 1), bytes);
         return;
     }
     _mm_mask_storeu_epi8(dst, mask, _mm512_castsi512_si128(bytes));
     if (rows > 1)
-        _mm_mask_storeu_epi8(dst + t->dst_row, mask, _mm512_extracti32x4_epi32(bytes, 1));
+        _mm_mask_storeu_epi8(dst + row, mask, _mm512_extracti32x4_epi32(bytes, 1));
     if (rows > 2)
-        _mm_mask_storeu_epi8(dst + 2 * t->dst_row, mask, _mm512_extracti32x4_epi32(bytes, 2));
+        _mm_mask_storeu_epi8(dst + 2 * row, mask, _mm512_extracti32x4_epi32(bytes, 2));
     if (rows > 3)
-        _mm_mask_storeu_epi8(dst + 3 * t->dst_row, mask, _mm512_extracti32x4_epi32(bytes, 3));
+        _mm_mask_storeu_epi8(dst + 3 * row, mask, _mm512_extracti32x4_epi32(bytes, 3));
 }
 
-/* Finishes `rows` rows of a block, from row `first` of the tile on, whose sums began with
+/* Up to 16 rows of bytes. No loop: it would be unrolled too late for sums to stay in registers. */
+static inline __attribute__((always_inline)) void
+qgemm_all_bytes_avx512(const struct qgemm_tile *t, const __m512i *sums, int rows, __m512 scale,
+                       bool is_bounded, bool is_signed, uint8_t *dst, __mmask16 mask)
+{
+    const int64_t four = 4 * t->dst_row;
+    qgemm_bytes_avx512(t, sums, rows, scale, is_bounded, is_signed, dst, mask);
+    if (rows > 4)
+        qgemm_bytes_avx512(t, sums + 4, rows - 4, scale, is_bounded, is_signed, dst + four, mask);
+    if (rows > 8)
+        qgemm_bytes_avx512(t, sums + 8, rows - 8, scale, is_bounded, is_signed, dst + 2 * four,
+                           mask);
+    if (rows > 12)
+        qgemm_bytes_avx512(t, sums + 12, rows - 12, scale, is_bounded, is_signed, dst + 3 * four,
+                           mask);
+}
+
+/* Finishes `rows` rows of a block, from row `first` of the tile on, to `dst`; their sums began with
  * qgemm_start_avx512.
  */
 static inline __attribute__((always_inline)) void qgemm_finish_avx512(const struct qgemm_tile *t,
-                                                                      __m512i *sums, int first,
-                                                                      int rows, int block,
-                                                                      int blocks)
+                                                                      __m512i *sums, uint8_t *dst,
+                                                                      int first, int rows,
+                                                                      int block, int blocks)
 {
     const struct qgemm_columns *c = t->columns + block;
     if (t->row_sums != NULL) {
@@ -63,10 +85,11 @@ static inline __attribute__((always_inline)) void qgemm_finish_avx512(const stru
             sums[i] = _mm512_sub_epi32(
                 sums[i], _mm512_mullo_epi32(_mm512_set1_epi32(t->row_sums[first + i]), zero));
     }
-    uint8_t *dst = t->dst + first * t->dst_row + block * t->dst_panel;
     const __mmask16 mask = block + 1 < blocks ? 0xffff : (__mmask16)((1u << t->last_columns) - 1);
     const __m512 scale = _mm512_loadu_ps(c->scale);
-    if (t->result == QGEMM_I32) {
+    if (t->result == QGEMM_U8 && c->is_bounded) {
+        qgemm_all_bytes_avx512(t, sums, rows, scale, true, false, dst, mask);
+    } else if (t->result == QGEMM_I32) {
 #pragma GCC unroll 14
         for (int i = 0; i < rows; i++)
             _mm512_mask_storeu_epi32(dst + i * t->dst_row, mask, sums[i]);
@@ -77,11 +100,10 @@ static inline __attribute__((always_inline)) void qgemm_finish_avx512(const stru
             _mm512_mask_storeu_ps(
                 dst + i * t->dst_row, mask,
                 _mm512_add_ps(_mm512_mul_ps(_mm512_cvtepi32_ps(sums[i]), scale), bias));
+    } else if (c->is_bounded) {
+        qgemm_all_bytes_avx512(t, sums, rows, scale, true, true, dst, mask);
     } else {
-#pragma GCC unroll 4
-        for (int i = 0; i < rows; i += 4)
-            qgemm_bytes_avx512(t, sums + i, rows - i < 4 ? rows - i : 4, scale,
-                               dst + i * t->dst_row, mask);
+        qgemm_all_bytes_avx512(t, sums, rows, scale, false, t->result == QGEMM_I8, dst, mask);
     }
 }
 
