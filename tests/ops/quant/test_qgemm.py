@@ -139,6 +139,38 @@ def test_depthwise_conv_sums_exactly(isa: str, case: dict[str, object], channels
 
 
 @pytest.mark.parametrize("isa", BYTE_ISAS)
+@pytest.mark.parametrize(
+    ("size", "kernel", "stride", "dilation", "pads"),
+    [
+        ((7, 7), (3, 3), (1, 1), (1, 1), (1, 1, 1, 1)), ((14, 9), (3, 3), (2, 2), (1, 1), (1, 1, 1, 1)),
+        ((19, 150), (3, 3), (1, 1), (1, 1), (0, 0, 2, 2)), ((12, 13), (5, 5), (1, 1), (1, 1), (2, 2, 2, 2)),
+        ((23, 17), (5, 5), (2, 2), (1, 1), (1, 2, 2, 1)), ((10, 11), (7, 7), (1, 1), (1, 1), (3, 3, 3, 3)),
+        ((9, 8), (3, 3), (1, 1), (2, 1), (2, 1, 2, 1)), ((9, 8), (3, 3), (1, 2), (1, 1), (1, 9, 1, 9)),
+        ((6, 9), (3, 3), (3, 3), (1, 1), (3, 3, 3, 3)), ((1, 3), (3, 3), (1, 1), (1, 1), (5, 7, 5, 7)),
+        ((5, 90), (1, 9), (1, 1), (1, 1), (0, 4, 0, 4)), ((8, 9), (5, 5), (1, 1), (1, 2), (2, 4, 2, 4)),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("zero", ["none", "any"])
+@pytest.mark.parametrize("types", ["u1", "i1"])
+def test_depthwise_conv_reads_windows_where_they_lie(
+    isa: str, size: tuple[int, int], kernel: tuple[int, int], stride: tuple[int, int], dilation: tuple[int, int],
+    pads: tuple[int, ...], zero: str, types: str,
+) -> None:  # fmt: skip
+    """Windows with code of their own and others, wider than a call; weights that fit into bytes, or not."""
+    rng = np.random.default_rng(kernel[0])
+    x, w = bytes_of(rng, (2, 19, *size), types), bytes_of(rng, (19, 1, *kernel), "i1")
+    x_zero, w_zero = np.array(11, types), np.zeros((), "i1") if zero == "none" else bytes_of(rng, (19,), "i1")
+    attrs = {"strides": stride, "dilations": dilation, "pads": pads, "group": 19}
+    total = exact_conv(less_zero(x, x_zero, 0), less_zero(w, w_zero, 0), attrs)
+    scales = np.asarray(np.float32(0.5)), np.asarray(np.float32(0.25)), np.asarray(np.float32(64))
+    y_zero = np.array(3, types)
+    arrays = [x, scales[0], x_zero, w, scales[1], w_zero, scales[2], y_zero]
+    node = make_node("QLinearConv", arrays, attrs, constants=[3])
+    ours = run_op(node, arrays, isa=isa, blocked=True, threads=2)[0]
+    np.testing.assert_array_equal(ours, requantised(total, *scales, y_zero))
+
+
+@pytest.mark.parametrize("isa", BYTE_ISAS)
 @settings(max_examples=trials(20), deadline=None)
 @given(case=CONVS, y_type=TYPES, each=st.booleans(), bias=st.booleans(), step=st.sampled_from([1.0, 16.0, 4096.0]))
 def test_qlinear_conv_rounds_to_even(

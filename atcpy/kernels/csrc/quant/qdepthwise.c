@@ -51,11 +51,13 @@ static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
     const int64_t packed = atc_mul(plan.in_rows, plan.columns);
     const int64_t taps = atc_mul(p->kh, plan.pairs);
     const int64_t steps = atc_mul(atc_mul(p->oh, p->ow), taps);
+    const int64_t weights = atc_mul(p->kh, plan.weights * QDW_C0 * 4 + p->kw * QDW_C0);
+    const int64_t rows = atc_add(plan.in_rows * (int64_t)sizeof(uint8_t *), p->w * QDW_C0);
     return (struct kernel_cost){
         .items = atc_mul(planes(p), plan.chunks),
         .work = atc_mul(planes(p), atc_add(atc_mul(packed, plan.chunks), steps)),
-        .scratch = atc_add(atc_add(atc_mul(packed, QDW_C0 * 5), QDW_COPY_END),
-                           atc_mul(taps, QDW_C0 * 4 + (int64_t)sizeof(int64_t)))};
+        .scratch = atc_add(atc_add(atc_mul(packed, QDW_C0 * 4), weights),
+                           atc_add(atc_mul(taps, (int64_t)sizeof(int64_t)), rows))};
 }
 
 DEFINE_FAMILY(qdepthwise, QDEPTHWISE_FIELDS, .check = check, .cost = cost, .products = products);

@@ -10,7 +10,7 @@
 
 #include "quant/qgemm.h"
 
-enum { QDW_C0 = QGEMM_PANEL, QDW_COPY_END = 3 * QDW_C0 /* the last position has four pixels */ };
+enum { QDW_C0 = QGEMM_PANEL };
 
 #define QDEPTHWISE_FIELDS(I64, I64S, F64, ENUM)                                                    \
     I64(n)                                                                                         \
@@ -21,29 +21,51 @@ DECLARE_PARAMS(qdepthwise, QDEPTHWISE_FIELDS)
 /* Rows of results of one block of channels of one picture: a work item. Its windows are packed: a
  * position has in each of 16 lanes two taps, of the columns `at` and `at + dw`, so that one
  * instruction multiplies and adds both. Where weights less their zero points fit into bytes, and
- * taps are neighbours, an ISA may take four taps of a result at a position.
+ * taps are neighbours, an ISA may read the windows where they lie, four taps of a row at once.
  */
 enum { QDW_ROWS = 8, QDW_WIDTH = 8 /* results that are summed at once */ };
+
+/* For windows that are read where they lie: results of a tile, four rows of four; columns of a
+ * call; positions of a window, so that a call ends soon.
+ */
+enum { QDW_TILE = 4, QDW_SPAN = 64, QDW_MAX_QUADS = 1 << 10 };
 
 struct qdw_plan {
     int64_t chunks;           /* items of a plane */
     int64_t in_rows, columns; /* packed positions */
     int64_t pairs, quads;     /* of taps in a row of the kernel */
+    int64_t shared;           /* neighbouring results whose taps are among the same four pixels */
+    int64_t weights;          /* of a row of the kernel, in vectors */
 };
+
+/* True for the windows that most networks have, for which there is code of their own. */
+static inline bool qdw_is_common(const struct qdepthwise_params *p)
+{
+    return (p->kh == 3 || p->kh == 5) && p->kw == p->kh && p->sh <= 2 && p->sw == p->sh &&
+           p->dh == 1 && p->dw == 1;
+}
 
 static inline struct qdw_plan qdw_plan(const struct qdepthwise_params *p)
 {
     const int64_t rows = min_i64(QDW_ROWS, p->oh);
     const int64_t pairs = ceil_div(p->kw, 2), quads = ceil_div(p->kw, 4);
-    const int64_t by_pairs = (p->ow - 1) * p->sw + (pairs - 1) * 2 * p->dw + 1;
-    const int64_t by_quads = (p->ow - 1) * p->sw + quads * 4;
+    /* With 3 taps 2 results, or 1 at stride 2; with 5 taps 4, or 2. */
+    const int64_t shared = qdw_is_common(p) ? (quads * 4 - p->kw + 1) / p->sw : 1;
     return (struct qdw_plan){
         .chunks = ceil_div(p->oh, QDW_ROWS),
         .in_rows = (rows - 1) * p->sh + (p->kh - 1) * p->dh + 1,
-        .columns = by_pairs > by_quads ? by_pairs : by_quads,
+        .columns = (p->ow - 1) * p->sw + (pairs - 1) * 2 * p->dw + 1,
         .pairs = pairs,
         .quads = quads,
+        .shared = shared,
+        .weights = quads * shared > pairs ? quads * shared : pairs,
     };
+}
+
+/* Windows lie in rows of neighbours, and are few. */
+static inline bool qdw_may_be_direct(const struct qdepthwise_params *p, const struct qdw_plan *plan)
+{
+    return p->dw == 1 && p->kh * plan->quads <= QDW_MAX_QUADS;
 }
 
 /* What `results` neighbouring windows are summed up from; `in` steps by `step` words a result, the
@@ -61,13 +83,37 @@ struct qdw_windows {
 /* Sums and finishes them; the tile says where to. */
 typedef void (*qdw_micro)(const struct qdw_windows *windows, const struct qgemm_tile *tile);
 
-/* Positions of four taps, of neighbouring pixels, from the pixels of some rows side by side. */
-typedef void (*qdw_pack)(const uint8_t *from, uint32_t *to, int64_t positions, uint8_t flip);
+/* Results [begin, end) of up to QDW_TILE rows, from x itself. */
+struct qdw_lines {
+    const struct qdepthwise_params *p;
+    const uint8_t *const *in; /* rows of x from the first result's first tap on */
+    uint8_t outside, flip;    /* what lies beside a row, before `flip` changes its top bit */
+    const uint32_t *weights;  /* [kh][quads][shared][16] of four taps */
+    int64_t begin, end;
+    int rows;
+    int64_t dst_line; /* bytes from one row of results to the next */
+};
 
-/* What an ISA brings; NULL for four taps that it does not take at once. */
+typedef void (*qdw_direct)(const struct qdw_lines *lines, const struct qgemm_tile *tile);
+
+/* Weights of a block: bytes [kh][kw][16] and the zero points of the channels. */
+struct qdw_weights {
+    const uint8_t *w;
+    int32_t zeros[QDW_C0];
+    bool is_signed;
+};
+
+/* Packs weights less their zero points for qdw_direct, by way of `values` [kh][kw][16], and sums
+ * them up; false if one does not fit into a byte.
+ */
+typedef bool (*qdw_pack)(const struct qdepthwise_params *p, const struct qdw_weights *w,
+                         uint8_t *values, uint32_t *to, uint32_t sums[QDW_C0]);
+
+/* What an ISA brings; NULL where it reads no windows where they lie. */
 struct qdw_isa {
-    qdw_micro pairs, quads;
-    qdw_pack pack_quads;
+    qdw_micro pairs;
+    qdw_direct direct;
+    qdw_pack pack_weights;
 };
 
 #endif

@@ -7,13 +7,15 @@ struct qdw {
     struct qdw_plan plan;
     struct atc_meter meter;
     const struct qdw_isa *isa;
-    bool by_quads;
+    bool is_direct; /* windows are read where they lie */
     uint8_t flip, outside;
-    uint8_t *copy;     /* [in_rows][columns][16], and QDW_COPY_END bytes */
-    uint32_t *packed;  /* [in_rows][columns][16] */
-    uint32_t *weights; /* [kh][pairs][16], or [kh][quads][16] */
-    int64_t *offsets;  /* of the positions of a window, in words */
-    int64_t block;     /* whose weights these are, or -1 */
+    uint32_t *packed;     /* [in_rows][columns][16] */
+    uint32_t *weights;    /* [kh][pairs][16], or [kh][quads][shared][16] */
+    int64_t *offsets;     /* of the positions of a window, in words */
+    const uint8_t **in;   /* [in_rows], of x or outside_row */
+    uint8_t *values;      /* [kh][kw][16]: weights less their zero points */
+    uint8_t *outside_row; /* [w][16] */
+    int64_t block;        /* whose weights these are, or -1 */
     struct qgemm_columns columns;
     struct qgemm_tile tile;
 };
@@ -58,37 +60,6 @@ pack_positions(const struct qdw *d, const uint8_t *row, int64_t width, const uin
     }
 }
 
-static void fill_pixels(const struct qdw *d, uint8_t *to, int64_t begin, int64_t end)
-{
-    for (struct atc_piece piece = {begin, begin}; atc_next_piece(d->args, &piece, end);)
-        memset(to + piece.begin * QDW_C0, d->outside ^ d->flip,
-               (size_t)((piece.end - piece.begin) * QDW_C0));
-}
-
-/* Positions of four taps: of rows that are copied with what lies outside, so that none needs a
- * test. */
-static void pack_quads(struct qdw *d, const uint8_t *plane, int64_t first_row)
-{
-    const struct qdepthwise_params *p = d->p;
-    const int64_t columns = d->plan.columns, row_bytes = columns * QDW_C0;
-    const int64_t begin = min_i64(p->pl, columns), end = min_i64(p->w + p->pl, columns);
-    uint8_t *to = d->copy;
-    for (int64_t r = 0; r < d->plan.in_rows && !atc_spend(&d->meter, columns);
-         r++, to += row_bytes) {
-        const int64_t at = first_row * p->sh - p->pt + r;
-        const bool is_inside = at >= 0 && at < p->h;
-        fill_pixels(d, to, 0, is_inside ? begin : columns);
-        if (!is_inside)
-            continue;
-        atc_copy(d->args, to + begin * QDW_C0, plane + at * p->w * QDW_C0, (end - begin) * QDW_C0);
-        fill_pixels(d, to, end, columns);
-    }
-    fill_pixels(d, to, 0, QDW_COPY_END / QDW_C0);
-    for (struct atc_piece piece = {0}; atc_next_piece(d->args, &piece, d->plan.in_rows * columns);)
-        d->isa->pack_quads(d->copy + piece.begin * QDW_C0, d->packed + piece.begin * QDW_C0,
-                           piece.end - piece.begin, d->flip);
-}
-
 static void pack(struct qdw *d, const uint8_t *plane, int64_t first_row)
 {
     const struct qdepthwise_params *p = d->p;
@@ -108,19 +79,20 @@ static void pack(struct qdw *d, const uint8_t *plane, int64_t first_row)
     }
 }
 
+static void fill_outside(const struct qdw *d)
+{
+    const int64_t bytes = d->p->w * QDW_C0;
+    for (struct atc_piece piece = {0}; atc_next_piece(d->args, &piece, bytes);)
+        memset(d->outside_row + piece.begin, d->outside ^ d->flip,
+               (size_t)(piece.end - piece.begin));
+}
+
 static int32_t byte_at(const uint8_t *bytes, int64_t at, bool is_signed)
 {
     return is_signed ? (int8_t)bytes[at] : bytes[at];
 }
 
-/* What the weights of a block are less their zero points. */
-struct qdw_weights {
-    const uint8_t *w; /* [kh][kw][16] */
-    int32_t zeros[QDW_C0];
-    bool is_signed;
-};
-
-/* Those of a tap in all channels; none beyond the row. */
+/* Weights of a tap in all channels, less their zero points; none beyond the row. */
 static inline void weights_at(const struct qdw *d, const struct qdw_weights *w, int64_t y,
                               int64_t x, int32_t *restrict to)
 {
@@ -133,27 +105,27 @@ static inline void weights_at(const struct qdw *d, const struct qdw_weights *w, 
             to[i] = (from[i] ^ flip) - flip - w->zeros[i];
 }
 
-/* Chooses how many taps a position has, and says where those of a window lie. */
-static void choose_positions(struct qdw *d, const struct qdw_weights *w)
+/* Weights as pairs, and where those of a window lie. */
+static void pack_pairs(struct qdw *d, const struct qdw_weights *w, uint32_t sums[QDW_C0])
 {
     const struct qdepthwise_params *p = d->p;
-    d->by_quads = d->isa->quads != NULL && p->dw == 1;
-    for (int64_t y = 0; d->by_quads && y < p->kh; y++)
-        for (int64_t x = 0; x < p->kw && !atc_spend(&d->meter, QDW_C0); x++) {
-            int32_t value[QDW_C0], wide = 0;
-            weights_at(d, w, y, x, value);
-            for (int i = 0; i < QDW_C0; i++)
-                wide |= value[i] - INT8_MIN;
-            d->by_quads &= (wide & ~UINT8_MAX) == 0;
-        }
-    const int64_t positions = d->by_quads ? d->plan.quads : d->plan.pairs;
+    uint32_t *to = d->weights;
     for (int64_t y = 0; y < p->kh; y++)
-        for (int64_t x = 0; x < positions && !atc_spend(&d->meter, 1); x++)
-            d->offsets[y * positions + x] =
-                (y * p->dh * d->plan.columns + x * (d->by_quads ? 4 : 2 * p->dw)) * QDW_C0;
+        for (int64_t x = 0; x < d->plan.pairs && !atc_spend(&d->meter, 2 * QDW_C0);
+             x++, to += QDW_C0) {
+            int32_t low[QDW_C0], high[QDW_C0];
+            weights_at(d, w, y, 2 * x, low);
+            weights_at(d, w, y, 2 * x + 1, high);
+            for (int i = 0; i < QDW_C0; i++) {
+                to[i] = ((uint32_t)low[i] & 0xffff) | (uint32_t)high[i] << 16;
+                sums[i] += (uint32_t)low[i] + (uint32_t)high[i];
+            }
+            d->offsets[y * d->plan.pairs + x] =
+                (y * p->dh * d->plan.columns + x * 2 * p->dw) * QDW_C0;
+        }
 }
 
-/* Weights by positions, and what finishes the sums of the block. */
+/* Weights of a block, and what finishes its sums. */
 static void take_weights(struct qdw *d, int64_t block)
 {
     const struct qdepthwise_params *p = d->p;
@@ -166,24 +138,10 @@ static void take_weights(struct qdw *d, int64_t block)
     const int64_t first = block * QDW_C0, channels = min_i64(QDW_C0, p->c - first);
     for (int64_t i = 0; i < channels && src[QGEMM_W_ZERO] != NULL; i++)
         w.zeros[i] = byte_at(src[QGEMM_W_ZERO], p->w_zeros == 1 ? 0 : first + i, w.is_signed);
-    choose_positions(d, &w);
-    const int64_t taps = d->by_quads ? 4 : 2,
-                  positions = d->by_quads ? d->plan.quads : d->plan.pairs;
-    const uint32_t mask = d->by_quads ? 0xff : 0xffff;
-    uint32_t *to = d->weights;
-    for (int64_t y = 0; y < p->kh; y++)
-        for (int64_t x = 0; x < positions && !atc_spend(&d->meter, 4 * QDW_C0); x++, to += QDW_C0) {
-            uint32_t all[QDW_C0] = {0};
-            for (int64_t tap = 0; tap < taps; tap++) {
-                int32_t value[QDW_C0];
-                weights_at(d, &w, y, x * taps + tap, value);
-                for (int i = 0; i < QDW_C0; i++)
-                    all[i] |= ((uint32_t)value[i] & mask) << (d->by_quads ? 8 : 16) * tap;
-                for (int i = 0; i < QDW_C0; i++)
-                    sums[i] += (uint32_t)value[i];
-            }
-            memcpy(to, all, sizeof all);
-        }
+    d->is_direct = d->isa->direct != NULL && qdw_may_be_direct(p, &d->plan) &&
+                   d->isa->pack_weights(p, &w, d->values, d->weights, sums);
+    if (!d->is_direct)
+        pack_pairs(d, &w, sums);
     d->columns = (struct qgemm_columns){0};
     qgemm_fill(&d->columns, d->args, (enum qgemm_result)p->result, first, channels, p->w_scales);
     for (int64_t i = 0; i < channels; i++)
@@ -200,14 +158,44 @@ static void run_row(struct qdw *d, const uint32_t *in)
         .step = p->sw * QDW_C0,
         .offsets = d->offsets,
         .weights = d->weights,
-        .taps = p->kh * (d->by_quads ? d->plan.quads : d->plan.pairs),
+        .taps = p->kh * d->plan.pairs,
     };
-    const qdw_micro micro = d->by_quads ? d->isa->quads : d->isa->pairs;
     for (int64_t x = 0; x < p->ow && !atc_spend(&d->meter, 8 * windows.taps); x += QDW_WIDTH) {
         windows.results = (int)min_i64(QDW_WIDTH, p->ow - x);
-        micro(&windows, &d->tile);
+        d->isa->pairs(&windows, &d->tile);
         windows.in += QDW_WIDTH * windows.step;
         d->tile.dst += windows.results * d->tile.dst_row;
+    }
+}
+
+/* Rows of results from x itself: rows that lie outside are one that holds what lies there. */
+static void run_lines(struct qdw *d, const uint8_t *plane, int64_t first_row, int64_t rows)
+{
+    const struct qdepthwise_params *p = d->p;
+    const int64_t in_rows = (rows - 1) * p->sh + (p->kh - 1) * p->dh + 1;
+    for (int64_t r = 0; r < in_rows && !atc_spend(&d->meter, 1); r++) {
+        const int64_t at = first_row * p->sh - p->pt + r;
+        d->in[r] = at >= 0 && at < p->h ? plane + at * p->w * QDW_C0 : d->outside_row;
+    }
+    if (atc_was_stopped(d->args))
+        return; /* not all rows may be there */
+    struct qdw_lines lines = {
+        .p = p,
+        .outside = d->outside ^ d->flip,
+        .flip = d->flip,
+        .weights = d->weights,
+        .dst_line = p->ow * d->tile.dst_row,
+    };
+    const int64_t work = QDW_SPAN * p->kh * d->plan.quads;
+    for (int64_t r = 0; r < rows; r += QDW_TILE) {
+        lines.in = d->in + r * p->sh;
+        lines.rows = (int)min_i64(QDW_TILE, rows - r);
+        for (int64_t x = 0; x < p->ow && !atc_spend(&d->meter, work); x += QDW_SPAN) {
+            lines.begin = x;
+            lines.end = min_i64(p->ow, x + QDW_SPAN);
+            d->isa->direct(&lines, &d->tile);
+        }
+        d->tile.dst += QDW_TILE * lines.dst_line;
     }
 }
 
@@ -219,10 +207,14 @@ static void run_item(struct qdw *d, int64_t item)
     if (d->block != block)
         take_weights(d, block);
     if (atc_was_stopped(d->args))
-        return; /* not all offsets may be written */
-    (d->by_quads ? pack_quads : pack)(
-        d, (const uint8_t *)d->args->src[QGEMM_X] + plane * p->h * p->w * QDW_C0, row);
+        return; /* not all weights and offsets may be written */
+    const uint8_t *x = (const uint8_t *)d->args->src[QGEMM_X] + plane * p->h * p->w * QDW_C0;
     d->tile.dst = (uint8_t *)d->args->dst[0] + (plane * p->oh + row) * p->ow * d->tile.dst_row;
+    if (d->is_direct) {
+        run_lines(d, x, row, rows);
+        return;
+    }
+    pack(d, x, row);
     for (int64_t r = 0; r < rows; r++)
         run_row(d, d->packed + r * p->sh * d->plan.columns * QDW_C0);
 }
@@ -241,8 +233,11 @@ static void qdepthwise_items(const struct kernel_args *args, const struct qdw_is
     d.outside = (x_zero == NULL ? 0 : *x_zero) ^ d.flip;
     d.packed = args->scratch;
     d.weights = d.packed + d.plan.in_rows * d.plan.columns * QDW_C0;
-    d.offsets = (int64_t *)(void *)(d.weights + p->kh * d.plan.pairs * QDW_C0);
-    d.copy = (uint8_t *)(d.offsets + p->kh * d.plan.pairs);
+    d.offsets = (int64_t *)(void *)(d.weights + p->kh * d.plan.weights * QDW_C0);
+    d.in = (const uint8_t **)(void *)(d.offsets + p->kh * d.plan.pairs);
+    d.values = (uint8_t *)(d.in + d.plan.in_rows);
+    d.outside_row = d.values + p->kh * p->kw * QDW_C0;
+    fill_outside(&d);
     d.tile = (struct qgemm_tile){
         .args = args,
         .columns = &d.columns,
