@@ -36,7 +36,7 @@ from atcpy.verify.ort import load_onnxruntime
 _RANKING_SAMPLES = 2
 _INTEGER_OPS = frozenset(
     {
-        "QLinearConv", "QLinearMatMul", "QGemm", "QLinearAdd", "QLinearMul", "ByteTable",
+        "QLinearConv", "FusedQLinearConv", "QLinearMatMul", "QGemm", "QLinearAdd", "QLinearMul", "ByteTable",
     }
 )  # fmt: skip
 

@@ -25,6 +25,13 @@ REFUSED = {
 }  # fmt: skip
 # What a checker refuses of the first launch of a family in which a part of the line is replaced.
 HUGE = 2**46
+_SUM = (
+    "- f32:4 f32:4 f32:4 u8:1 u8:144 dst u8:144=9 n=1 c=1 h=3 w=3 m=1 oh=3 ow=3 kh=1 kw=1 sh=1 sw=1 dh=1 dw=1 group=1 "
+    "cg=1 mg=1 src_c0=1 k_c0=1 dst_c0=16 w_packed=1 w_zeros=1 w_scales=1 result=u8"
+)
+_SUM_OF_INT32 = (
+    _SUM.replace("f32:4 f32:4 f32:4 u8:1 u8:144 dst u8:144=9", "- - - - u8:144 dst i32:576").removesuffix("u8") + "i32"
+)
 CHANGES = [
     ("attention", "softcap=30.0", "softcap=inf", "softcap"),
     ("attention", "token_item=4", "token_item=4 linear=2", "a flag is neither"),
@@ -67,6 +74,21 @@ CHANGES = [
     ("qgemm", "sw=2 dh=1", f"sw={HUGE} dh=1", "reach too far"),
     ("qgemm", "kh=3 kw=2", f"kh={2**31 - 1} kw=2", "too many products"),
     ("qgemm", "oh=4 ow=5", f"oh={2**24} ow={2**23}", "too many products or results"),
+    ("qgemm", "- - - - - - dst i32:204 n=1 c=1 h=1", "- - - - - dst i32:204 n=1 c=1 h=1", "number of operands"),
+    ("qgemm", _SUM, _SUM_OF_INT32, "no bytes"),
+    ("qgemm", "product_scale=0.5", "product_scale=inf", "of the sum is out of range"),
+    ("qgemm", "addend_scale=0.75", "addend_scale=nan", "of the sum is out of range"),
+    ("qgemm", "sum_scale=0.25", "sum_scale=0.0", "of the sum is out of range"),
+    ("qgemm", "addend_zero=7", "addend_zero=-1", "of the sum is out of range"),
+    ("qgemm", "sum_zero=3", "sum_zero=256", "of the sum is out of range"),
+    ("qgemm", "addend_zero=-7", "addend_zero=128", "of the sum is out of range"),
+    ("qgemm", "sum_zero=-3", "sum_zero=-129", "of the sum is out of range"),
+    ("qgemm", "product_scale=0.5 addend_scale=0.75 addend_zero=7 sum_scale=0.25",
+     "product_scale=0.5 addend_scale=1e-6 addend_zero=7 sum_scale=1e-7", "too small for what is added"),
+    ("qgemm", "product_scale=0.5 addend_scale=0.75 addend_zero=7 sum_scale=0.25",
+     "product_scale=1e-6 addend_scale=0.75 addend_zero=7 sum_scale=1e-7", "too small for what is added"),
+    ("qgemm", "i8:1 i8:180 dst", "i8:1 i8:179 dst", "the addend is too small"),
+    ("qgemm", "i8:1 i8:180 dst", "i8:1 u8:180 dst", "the addend is too small"),
     ("qgemm", "i32:128 f32:4 f32:128", "i32:124 f32:4 f32:128", "bias or a scale"),
     ("qgemm", "i32:128 f32:4 f32:128", "i32:128 f32:0 f32:128", "bias or a scale"),
     ("quantize", "f32:0 f32:0 u8:0 dst", "f32:0 dst", "number of operands"),

@@ -79,7 +79,7 @@ def test_convolutions_stay_in_bytes_from_end_to_end(tmp_path: Path) -> None:
     atcpy.convert(proto, tmp_path / "q.om")
     tasks = atcpy.inspect(tmp_path / "q.om", "tasks").record["tasks"]
     assert [t["op"] for t in tasks] == [
-        "QuantizeLinear", "QLinearConv", "QLinearConv", "QLinearAdd", "DequantizeLinear", "TransData",
+        "QuantizeLinear", "QLinearConv", "FusedQLinearConv", "DequantizeLinear", "TransData",
     ]  # fmt: skip
 
 

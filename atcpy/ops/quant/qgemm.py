@@ -1,5 +1,10 @@
 """Products of 8-bit integers: ConvInteger, QLinearConv, MatMulInteger, QLinearMatMul, and ONNX Runtime's QGemm.
 
+FusedQLinearConv adds bytes to the result of a QLinearConv as QLinearAdd does, with these steps as attributes:
+
+    FusedQLinearConv(<QLinearConv's inputs>, r) {product_scale, addend_scale, addend_zero, sum_scale, sum_zero}
+        = QLinearAdd(QLinearConv(…), product_scale, y_zero, r, addend_scale, addend_zero, sum_scale, sum_zero)
+
 Each is one launch of `qgemm`, which takes the operands of the standard as they are: zero points and
 scales may be computed at run time. The layout of a constant right operand is the kernel's, with the
 sums that zero points need.
@@ -8,7 +13,7 @@ sums that zero points need.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from atcpy.errors import ModelInvalid
@@ -19,9 +24,26 @@ from atcpy.ops.core.opdef import KernelCall, Known, Layout, OpDef, ParamValue, T
 from atcpy.ops.matmul.matmul import infer_matmul
 
 C0 = NC1HWC0.c0
+RESIDUAL = 9  # input of FusedQLinearConv
 MAX_COPIED_PIXELS = 1 << 22  # for a line of results
 BYTES = frozenset({DType.UINT8, DType.INT8})
 MATRIX = Format(FormatKind.N1K1N0K0_T, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleRange:
+    """Scales with which sums are exact: none but these, and no quotient of two above `quotient`."""
+
+    smallest: float
+    largest: float
+    quotient: float
+
+    def contains(self, scale: float) -> bool:
+        """True if the kernel takes the scale."""
+        return self.smallest <= scale <= self.largest
+
+
+SUM_SCALES = ScaleRange(2.0**-40, 2.0**40, 2.0**20)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +84,12 @@ def infer_qgemm(node: Node, known: Known) -> Sequence[TensorDesc]:
     if len(a) != 2 or len(b) != 2 or a[1] != b[0]:
         raise ModelInvalid("EZ8888", where=node, what=f"{x} and {w} cannot be multiplied")
     return [TensorDesc.plain(dtype, (a[0], b[1]))]
+
+
+def infer_fused_conv(node: Node, known: Known) -> Sequence[TensorDesc]:
+    """The sum is like what is added."""
+    residual = node.operand(RESIDUAL).desc
+    return [TensorDesc.plain(residual.dtype, residual.shape)]
 
 
 def infer_scaled_sums(node: Node, known: Known) -> Sequence[TensorDesc]:
@@ -198,6 +226,7 @@ def _with_weights(
     """The layout of a product with formats for its weights, its left operand and its result."""
     w = operands_of(node).w
     inputs = [x, *(weights if value is w else None for value in node.inputs[1:])]
+    inputs[RESIDUAL:] = [y] * len(inputs[RESIDUAL:])
     return Layout(tuple(inputs), (y,), plain_because)
 
 
@@ -246,7 +275,13 @@ def lower_integer_conv(node: Node) -> Iterable[KernelCall]:
         return
     params |= {"m": m, "group": group, "cg": cg, "mg": m // group}
     params |= {"src_c0": src_c0, "k_c0": of.w.desc.format.c0, "dst_c0": node.output.desc.format.c0 or 1, "w_packed": 1}
-    yield _launch("qgemm", node, params)
+    if node.op_type != "FusedQLinearConv":
+        yield _launch("qgemm", node, params)
+        return
+    params |= {name: node.float_attr(name, 1.0) for name in ("product_scale", "addend_scale", "sum_scale")}
+    params |= {name: node.int_attr(name, 0) for name in ("addend_zero", "sum_zero")}
+    call = _launch("qgemm", node, params)
+    yield replace(call, src=(*call.src, node.operand(RESIDUAL)))
 
 
 def lower_integer_matmul(node: Node) -> Iterable[KernelCall]:
@@ -275,6 +310,18 @@ for _name, weights in (("ConvInteger", 1), ("QLinearConv", 3)):
             weights=weights,
         )
     )
+register_operator(
+    OpDef(
+        name="FusedQLinearConv",
+        ge_type="QLinearConv",
+        infer=infer_fused_conv,
+        engines={Engine.AICORE: supports_integer_conv},
+        layout=layout_integer_conv,
+        lower=lower_integer_conv,
+        traits=Trait.WINDOW,
+        inplace=(RESIDUAL,),
+    )
+)
 for _name in ("MatMulInteger", "QLinearMatMul"):
     register_operator(
         OpDef(

@@ -195,6 +195,67 @@ def test_qlinear_conv_rounds_to_even(
     np.testing.assert_array_equal(run_op(node, arrays, isa=isa)[0], expected)
 
 
+def quantised(x: Array, scale: Array, zero: Array) -> Array:
+    """QuantizeLinear of float32."""
+    info = np.iinfo(zero.dtype)
+    return np.clip(np.rint(x / scale) + zero.astype(np.float32), info.min, info.max).astype(zero.dtype)
+
+
+@pytest.mark.parametrize("isa", BYTE_ISAS)
+@settings(max_examples=trials(25), deadline=None)
+@given(
+    case=CONVS, y_type=TYPES, blocked=st.booleans(), ties=st.booleans(), threads=st.sampled_from([1, 3]),
+    bound=st.sampled_from([1, 100]),
+)  # fmt: skip
+def test_a_residual_is_added_as_to_floats(
+    isa: str, case: dict[str, object], y_type: str, blocked: bool, ties: bool, threads: int, bound: int
+) -> None:
+    """DequantizeLinear of both, the sum in float32, QuantizeLinear: to the bit, with sums that end in a half or not."""
+    if case["group"] == case["m"] == 1 or case["c"] == 1:  # no depthwise convolution
+        case = {**case, "c": 3}
+    (x, w, x_zero, w_zero), attrs = conv_case(case)
+    assert x is not None and w is not None
+    rng = np.random.default_rng(5)
+    x_zero = x_zero if x_zero is not None else np.zeros((), x.dtype)
+    w_zero = w_zero if w_zero is not None else np.zeros((), w.dtype)
+    total = exact_conv(less_zero(x, x_zero, 0), less_zero(w, w_zero, 0), attrs)
+    x_scale, w_scale = np.asarray(np.float32(0.5)), np.asarray(np.float32(0.25))
+    y_scale = np.asarray(np.float32(8 * bound))
+    steps = np.exp2(rng.integers(-2, 2, 3)) if ties else rng.uniform(0.01, 3, 3)
+    product, addend, scale = (np.asarray(np.float32(step)) for step in steps)
+    y_zero, residual_zero, zero = (np.array(rng.integers(0, 100), y_type) for _ in range(3))
+    residual = bytes_of(rng, total.shape, y_type)
+    y = less_zero(requantised(total, x_scale, w_scale, y_scale, y_zero), y_zero, 0).astype(np.float32)
+    added = less_zero(residual, residual_zero, 0).astype(np.float32)
+    expected = quantised(y * product + added * addend, scale, zero)
+    arrays = [x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, None, residual]
+    attrs |= {"product_scale": float(product), "addend_scale": float(addend), "sum_scale": float(scale)}
+    attrs |= {"addend_zero": int(residual_zero), "sum_zero": int(zero)}
+    node = make_node("FusedQLinearConv", arrays, attrs, constants=[3])
+    blocked = blocked and (case["group"] == 1 or not (case["c"] % 16 or case["m"] % 16))  # type: ignore[operator]
+    np.testing.assert_array_equal(run_op(node, arrays, isa=isa, blocked=blocked, threads=threads)[0], expected)
+
+
+@pytest.mark.parametrize("isa", BYTE_ISAS)
+@pytest.mark.parametrize("scale", [0.0123, 0.33333334, 1.9999999, 3.0e-5, 7.77e5])
+@pytest.mark.parametrize("types", ["u1", "i1"])
+def test_sums_are_divided_as_float32_is(isa: str, scale: float, types: str) -> None:
+    """Every byte of the result plus every byte of the addend, by steps whose quotients lie close to halves."""
+    bytes_ = np.arange(256, dtype=np.uint8).view(types)
+    x, w = np.broadcast_to(bytes_, (1, 1, 256, 256)).copy(), np.ones((1, 1, 1, 1), np.int8)
+    residual = np.ascontiguousarray(x.swapaxes(2, 3))
+    one, zero = np.asarray(np.float32(1)), np.zeros((), types)
+    y = x.astype(np.float32)
+    for factors in ((0.5, 0.5), (0.7310586, 1.1), (1, 0.062500004)):
+        product, addend = (np.asarray(np.float32(factor) * np.float32(scale)) for factor in factors)
+        total = np.asarray(np.float32(scale))
+        expected = quantised(y * product + residual.astype(np.float32) * addend, total, zero)
+        arrays = [x, one, zero, w, one, np.zeros((), "i1"), one, zero, None, residual]
+        attrs = {"product_scale": float(product), "addend_scale": float(addend), "sum_scale": float(total)}
+        node = make_node("FusedQLinearConv", arrays, attrs, constants=[3])
+        np.testing.assert_array_equal(run_op(node, arrays, isa=isa, blocked=True)[0], expected)
+
+
 @pytest.mark.parametrize("isa", BYTE_ISAS)
 @settings(max_examples=trials(25), deadline=None)
 @given(

@@ -6,7 +6,7 @@ static const enum atc_dtype result_types[] = {DTYPE_I32, DTYPE_F32, DTYPE_I8, DT
 static const char *check(const struct task_view *task)
 {
     const struct qdepthwise_params *p = task->params;
-    if (task->n_src != QGEMM_OPERANDS || task->n_dst != 1)
+    if (task->n_src != QGEMM_SHARED_OPERANDS || task->n_dst != 1)
         return "wrong number of operands";
     if (!ATC_SIZES_OK(1, p->n, p->c, p->h, p->w, p->oh, p->ow, p->kh, p->kw, p->sh, p->sw, p->dh,
                       p->dw) ||

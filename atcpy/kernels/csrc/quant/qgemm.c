@@ -106,10 +106,42 @@ const char *qgemm_check_operands(const struct task_view *task, const struct qgem
     return NULL;
 }
 
+/* True for steps whose products and quotients stay far from the limits of float32. */
+static bool is_scale(double scale)
+{
+    return scale >= 0x1p-40 && scale <= 0x1p40;
+}
+
+static bool is_zero_point(int64_t zero, enum atc_dtype dtype)
+{
+    return dtype == DTYPE_I8 ? zero >= INT8_MIN && zero <= INT8_MAX
+                             : zero >= 0 && zero <= UINT8_MAX;
+}
+
+/* An addend of `elements` bytes. */
+static const char *check_addend(const struct task_view *task, int64_t elements)
+{
+    const struct qgemm_params *p = task->params;
+    const enum atc_dtype y = task->dst->dtype;
+    if (task->src[QGEMM_ADDEND].region == REGION_NONE)
+        return NULL;
+    if (p->result != QGEMM_I8 && p->result != QGEMM_U8)
+        return "an addend for results that are no bytes";
+    if (!is_scale(p->product_scale) || !is_scale(p->addend_scale) || !is_scale(p->sum_scale) ||
+        !is_zero_point(p->addend_zero, y) || !is_zero_point(p->sum_zero, y))
+        return "a scale or zero point of the sum is out of range";
+    /* Quotients fit into int32. */
+    if (p->product_scale > p->sum_scale * 0x1p20 || p->addend_scale > p->sum_scale * 0x1p20)
+        return "the sum's scale is too small for what is added";
+    if (!atc_holds(task, task->src + QGEMM_ADDEND, y, elements, 1))
+        return "the addend is too small or of another type";
+    return NULL;
+}
+
 static const char *check(const struct task_view *task)
 {
     const struct qgemm_params *p = task->params;
-    if (task->n_src != QGEMM_OPERANDS || task->n_dst != 1)
+    if ((task->n_src != QGEMM_OPERANDS && task->n_src != QGEMM_SHARED_OPERANDS) || task->n_dst != 1)
         return "wrong number of operands";
     const char *reason = check_sizes(p);
     if (reason == NULL)
@@ -131,7 +163,7 @@ static const char *check(const struct task_view *task)
         !atc_holds(task, task->src + QGEMM_W, DTYPE_ANY, w, 1) ||
         !atc_holds(task, task->dst, DTYPE_ANY, y, atc_item_bytes(task->dst->dtype)))
         return "an operand is too small";
-    return NULL;
+    return task->n_src == QGEMM_OPERANDS ? check_addend(task, y) : NULL;
 }
 
 /* Tiles read rows, or windows that are copied side by side; one row is bound by reading w. */
@@ -298,7 +330,8 @@ static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
                                 .scratch = scratch_of(p, &b).bytes};
 }
 
-DEFINE_FAMILY(qgemm, QGEMM_FIELDS, .check = check, .cost = cost, .products = products);
+DEFINE_FAMILY(qgemm, QGEMM_FIELDS, .check = check, .cost = cost, .products = products,
+              .inplace = 1u << QGEMM_ADDEND);
 
 /* --- the loops ------------------------------------------------------------------------------- */
 
@@ -314,6 +347,7 @@ struct drive {
     bool needs_sums;    /* of the rows of x */
     int64_t item_bytes; /* of y */
     int32_t y_zero;
+    struct qgemm_sum sum;
     int64_t k1; /* steps that are multiplied */
     uint8_t *copied_x, *packed_w, *ones;
     int64_t *steps;
@@ -396,6 +430,17 @@ static void fill_columns(const struct drive *d, int64_t first, int64_t columns,
         to->start[i] = (int32_t)((uint32_t)to->start[i] - (uint32_t)d->x_zero * (uint32_t)sums[i]);
 }
 
+/* Addends of a tile where y keeps channels apart. */
+static void gather(const struct drive *d, uint8_t *tile, int64_t rows, int64_t columns,
+                   int64_t channel, int64_t row)
+{
+    const uint8_t *addend = d->args->src[QGEMM_ADDEND];
+    for (int64_t j = 0; j < columns; j++)
+        for (int64_t i = 0; i < rows; i++)
+            tile[i * QGEMM_MAX_BLOCKS * QGEMM_PANEL + j] =
+                addend[(channel + j) * d->b.rows + row + i];
+}
+
 /* Results of a tile that y keeps apart, one plane a channel. */
 static void scatter(const struct drive *d, const uint8_t *tile, int64_t rows, int64_t columns,
                     int64_t channel, int64_t row)
@@ -430,13 +475,20 @@ static void aim(const struct drive *d, const struct position *at, struct qgemm_t
         tile->dst_row = p->m * item;
         tile->dst_panel = QGEMM_PANEL * item;
     }
+    if (d->args->src[QGEMM_ADDEND] != NULL)
+        tile->addend = (const uint8_t *)d->args->src[QGEMM_ADDEND] + (tile->dst - y);
 }
+
+/* A tile's results and addends, where y keeps the channels apart. */
+struct planes {
+    uint8_t *y, *addend;
+};
 
 /* All rows of a chunk, which begins with a line: tiles are as even as may be, of one line or of two
  * short ones. Where `planes` is not NULL, y keeps the channels apart.
  */
 static void run_tiles(struct drive *d, const struct position *at, struct qgemm_tile *tile,
-                      int blocks, uint8_t *planes, int64_t width)
+                      int blocks, const struct planes *planes, int64_t width)
 {
     const struct qgemm_params *p = d->p;
     const struct qgemm_isa *isa = d->isa;
@@ -457,6 +509,8 @@ static void run_tiles(struct drive *d, const struct position *at, struct qgemm_t
         tile->x[1] = both                     ? x + d->b.x_line
                      : rows > QGEMM_PART_ROWS ? x + QGEMM_PART_ROWS * d->b.x_row
                                               : x;
+        if (planes != NULL && planes->addend != NULL)
+            gather(d, planes->addend, rows, width, at->n * p->m + first, at->row + row);
         tile->rows = rows;
         micro[ceil_div(rows, step)](tile);
         x += both ? 2 * d->b.x_line : rows * d->b.x_row;
@@ -465,10 +519,13 @@ static void run_tiles(struct drive *d, const struct position *at, struct qgemm_t
             left = line;
             x += d->b.x_line - line * d->b.x_row;
         }
-        if (planes != NULL)
-            scatter(d, planes, rows, width, at->n * p->m + first, at->row + row);
-        else
+        if (planes != NULL) {
+            scatter(d, planes->y, rows, width, at->n * p->m + first, at->row + row);
+        } else {
             tile->dst += rows * tile->dst_row;
+            if (tile->addend != NULL)
+                tile->addend += rows * tile->dst_row;
+        }
         if (tile->row_sums != NULL)
             tile->row_sums += rows;
         tile->next = tile->w;
@@ -513,16 +570,20 @@ static void run_panels(struct drive *d, const struct position *at, const uint8_t
     tile.last_columns = width - (blocks - 1) * QGEMM_PANEL;
     tile.result = (enum qgemm_result)p->result;
     tile.y_zero = d->y_zero;
-    uint8_t planes[QGEMM_MAX_TILE_ROWS * QGEMM_MAX_BLOCKS * QGEMM_PANEL * 4];
-    const bool apart = p->dst_c0 == 1;
+    uint8_t results[QGEMM_MAX_TILE_ROWS * QGEMM_MAX_BLOCKS * QGEMM_PANEL * 4];
+    uint8_t addends[QGEMM_MAX_TILE_ROWS * QGEMM_MAX_BLOCKS * QGEMM_PANEL];
+    const bool apart = p->dst_c0 == 1, adds = d->args->src[QGEMM_ADDEND] != NULL;
+    const struct planes planes = {results, adds ? addends : NULL};
+    tile.sum = &d->sum;
     if (apart) {
-        tile.dst = planes;
+        tile.dst = results;
+        tile.addend = planes.addend;
         tile.dst_row = QGEMM_MAX_BLOCKS * QGEMM_PANEL * d->item_bytes;
         tile.dst_panel = QGEMM_PANEL * d->item_bytes;
     } else {
         aim(d, at, &tile);
     }
-    run_tiles(d, at, &tile, blocks, apart ? planes : NULL, width);
+    run_tiles(d, at, &tile, blocks, apart ? &planes : NULL, width);
 }
 
 /* Points to what the chunk reads, copied if need be, and sums up its rows if zero points need that.
@@ -643,6 +704,24 @@ static void fill_steps(struct drive *d)
         }
 }
 
+/* The steps of what is added, and of the sum. */
+static struct qgemm_sum sum_of(const struct kernel_args *args)
+{
+    const struct qgemm_params *p = args->params;
+    if (args->src[QGEMM_ADDEND] == NULL)
+        return (struct qgemm_sum){0};
+    const float scale = (float)p->sum_scale, inverse = 1 / scale;
+    return (struct qgemm_sum){
+        .product_scale = (float)p->product_scale,
+        .addend_scale = (float)p->addend_scale,
+        .scale = scale,
+        .inverse = inverse,
+        .rest = (float)((1 - (double)inverse * scale) / scale),
+        .addend_zero = (int32_t)p->addend_zero,
+        .zero = (int32_t)p->sum_zero,
+    };
+}
+
 void qgemm_drive(const struct kernel_args *args, const struct qgemm_isa *isa)
 {
     const struct qgemm_params *p = args->params;
@@ -661,6 +740,7 @@ void qgemm_drive(const struct kernel_args *args, const struct qgemm_isa *isa)
         isa->reads_signed ? zero_at(x_zero, 1, 0, p->x_signed == 1) : d.source.outside ^ d.x_flip;
     d.y_zero = zero_at(args->src[QGEMM_Y_ZERO], 1, 0, p->result == QGEMM_I8);
     d.needs_sums = any_zero(&d);
+    d.sum = sum_of(args);
     d.item_bytes = atc_item_bytes((int)result_types[p->result]);
     const struct scratch scratch = scratch_of(p, &d.b);
     d.copied_x = args->scratch;

@@ -12,11 +12,16 @@
  *     w_scale  one, or m, float32
  *     y_scale  one float32; absent where y is float32
  *     y_zero   one of y's type; optional: 0
+ *     addend   8 bits, like y in all; optional
  *     y        [n, ⌈m/C0⌉, oh, ow, C0] with C0 = dst_c0: 1, 16 or m
  *
  * Type of y: int32, the sums; float32, sum · (x_scale · w_scale) + bias; 8 bits, round(sum ·
  * (x_scale · w_scale / y_scale)) + y_zero, halves to even, saturated. Sums wrap around as int32 do,
  * and are the same on every instruction set.
+ *
+ * With an addend, y = round(((y' − y_zero) · product_scale + (addend − addend_zero) · addend_scale)
+ * / sum_scale) + sum_zero, saturated, where y' is the y above: what DequantizeLinear, Add in
+ * float32 and QuantizeLinear make of them, to the bit. y may lie where the addend does.
  *
  * K runs over [⌈cg/C0⌉, kh, kw, C0] with C0 = k_c0, which is src_c0, or 4 where x is NCHW of up to
  * 4 channels. Channels beyond c in the last block may be anything.
@@ -41,7 +46,8 @@ enum {
     I64(c) I64(h) I64(w) I64(m) I64(oh) I64(ow) I64(kh) I64(kw) I64(sh) I64(sw) I64(dh) I64(dw)    \
         I64(pt) I64(pl) I64(group) I64(cg) I64(mg) I64(src_c0) I64(k_c0) I64(dst_c0) I64(w_packed)           \
             I64(w_batched) I64(w_zeros) I64(w_scales) I64(x_signed) I64(w_signed)                  \
-                ENUM(result, qgemm_results)
+                ENUM(result, qgemm_results) F64(product_scale) F64(addend_scale) I64(addend_zero) F64(sum_scale)              \
+                    I64(sum_zero)
 DECLARE_PARAMS(qgemm, QGEMM_FIELDS)
 
 enum {
@@ -54,6 +60,8 @@ enum {
     QGEMM_W_SCALE,
     QGEMM_Y_SCALE,
     QGEMM_Y_ZERO,
+    QGEMM_SHARED_OPERANDS, /* those of qdepthwise too */
+    QGEMM_ADDEND = QGEMM_SHARED_OPERANDS,
     QGEMM_OPERANDS
 };
 
@@ -67,6 +75,13 @@ struct qgemm_columns {
     float scale[QGEMM_PANEL];
     float bias[QGEMM_PANEL];
     bool is_bounded; /* no sum that is scaled reaches the limits of int32 */
+};
+
+/* How an addend and its sum are quantised. */
+struct qgemm_sum {
+    float product_scale, addend_scale, scale;
+    float inverse, rest; /* 1 / scale, and what rounding took from it */
+    int32_t addend_zero, zero;
 };
 
 /* Some rows of x by up to two panels of w, over all of k: the work of one micro-kernel call. Rows
@@ -93,6 +108,8 @@ struct qgemm_tile {
     int64_t last_columns;       /* of the last panel that dst has room for */
     enum qgemm_result result;
     int32_t y_zero;
+    const uint8_t *addend; /* lies as dst does; or NULL */
+    const struct qgemm_sum *sum;
 };
 
 /* What an ISA brings: micro-kernels by blocks and rows. */

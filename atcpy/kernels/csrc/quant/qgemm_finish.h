@@ -8,6 +8,27 @@
 #include <math.h>
 #include <string.h>
 
+/* x, rounded to the nearest integer of [min, max]; NaN is the least. */
+static inline int32_t qgemm_round(float x, float min, float max)
+{
+    x = x > min ? x : min;
+    x = x < max ? x : max;
+    return (int32_t)rintf(x);
+}
+
+/* A byte of y plus one of the addend. */
+static inline uint8_t qgemm_add(const struct qgemm_tile *t, int32_t y, uint8_t addend)
+{
+    const struct qgemm_sum *s = t->sum;
+    const int32_t other = t->result == QGEMM_I8 ? (int8_t)addend : addend;
+    const float sum =
+        (float)y * s->product_scale + (float)(other - s->addend_zero) * s->addend_scale;
+    const int32_t low = t->result == QGEMM_I8 ? INT8_MIN : 0;
+    return (
+        uint8_t)(qgemm_round(sum / s->scale, (float)(low - s->zero), (float)(low + 255 - s->zero)) +
+                 s->zero);
+}
+
 /* Sums of one row of one panel, to where the row begins in that panel's part of the result. */
 static inline void qgemm_finish(const struct qgemm_tile *t, const int32_t *sums, int row, int block,
                                 int blocks)
@@ -37,11 +58,16 @@ static inline void qgemm_finish(const struct qgemm_tile *t, const int32_t *sums,
     const int32_t low = t->result == QGEMM_I8 ? INT8_MIN : 0;
     const float min = (float)(low - t->y_zero), max = (float)(low + 255 - t->y_zero);
     uint8_t bytes[QGEMM_PANEL];
-    for (int i = 0; i < QGEMM_PANEL; i++) {
-        float v = (float)total[i] * c->scale[i];
-        v = v > min ? v : min; /* NaN too */
-        v = v < max ? v : max;
-        bytes[i] = (uint8_t)((int32_t)rintf(v) + t->y_zero);
+    int32_t y[QGEMM_PANEL]; /* less its zero point */
+    for (int i = 0; i < QGEMM_PANEL; i++)
+        y[i] = qgemm_round((float)total[i] * c->scale[i], min, max);
+    if (t->addend != NULL) {
+        const uint8_t *addend = t->addend + (dst - t->dst);
+        for (size_t i = 0; i < columns; i++)
+            bytes[i] = qgemm_add(t, y[i], addend[i]);
+    } else {
+        for (int i = 0; i < QGEMM_PANEL; i++)
+            bytes[i] = (uint8_t)(y[i] + t->y_zero);
     }
     if (columns == QGEMM_PANEL)
         memcpy(dst, bytes, QGEMM_PANEL);

@@ -5,10 +5,11 @@ QuantizeLinear(Mul(DequantizeLinear(x), DequantizeLinear(w)))      →  QLinearM
 QuantizeLinear(MatMul(DequantizeLinear(x), DequantizeLinear(w)))   →  QLinearMatMul(x, w)
 QuantizeLinear(Gemm(DequantizeLinear(x), DequantizeLinear(w), b))  →  QGemm(x, w, round(b / (x_scale · w_scale)))
 QuantizeLinear(Conv(DequantizeLinear(x), DequantizeLinear(w), b))  →  QLinearConv(x, w, round(b / (x_scale · w_scale)))
+QuantizeLinear(Add(DequantizeLinear(QLinearConv(…)), DequantizeLinear(r)))  →  FusedQLinearConv(…, r)
 
-Add and Mul are exact: their kernel does the same arithmetic. In the others a bias is rounded to the step of the sums,
-far below that of the result. Their sums are exact, where those of floats are rounded: a result may lie on the other
-side of a half, one step away.
+Add and Mul are exact, also behind a convolution: their kernel does the same arithmetic. In the others a bias is rounded
+to the step of the sums, far below that of the result. Their sums are exact, where those of floats are rounded: a result
+may lie on the other side of a half, one step away.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ import numpy as np
 from atcpy.ir import Match, Node, Reject, Rewriter, Value
 from atcpy.ir.pattern import Op, op, var
 from atcpy.ir.tensor import Array
+from atcpy.ops.conv.conv import is_depthwise
+from atcpy.ops.quant.qgemm import SUM_SCALES, supports_integer_conv
 from atcpy.passes.fusion import Fusion, only_read_by
 from atcpy.passes.phase import Phase
 from atcpy.passes.quantization_params import rejects_bytes, rejects_steps, step_values, steps_of
@@ -27,9 +30,9 @@ from atcpy.passes.quantization_params import rejects_bytes, rejects_steps, step_
 _AFTER = ("RequantizeEliminationPass",)
 
 
-def _dequantized(name: str) -> Op:
+def _dequantized(name: str, of: Op | None = None) -> Op:
     zero = var(f"{name}_zero", optional=True)
-    return op("DequantizeLinear", var(name), var(f"{name}_scale"), zero, name=f"{name}_node")
+    return op("DequantizeLinear", of or var(name), var(f"{name}_scale"), zero, name=f"{name}_node")
 
 
 def _quantized(inner: Op) -> Op:
@@ -119,6 +122,82 @@ class QLinearConv(Fusion, switch="QLinearConvFusionPass", phase=Phase.QUANTISE, 
 
     def replacement(self, m: Match, rw: Rewriter) -> Value:
         return rw.op("QLinearConv", *_operands(m, rw), _bias(m, rw), **m.node("conv").attrs)
+
+
+class QLinearConvAdd(
+    Fusion,
+    switch="QLinearConvAddFusionPass",
+    phase=Phase.QUANTISE,
+    after=("QLinearConvFusionPass",),
+    before=("QLinearBinaryFusionPass",),
+):
+    """Add bytes to the result of a convolution of integers where it is stored."""
+
+    pattern = _quantized(
+        op(
+            "Add",
+            _dequantized(
+                "x",
+                op(
+                    "QLinearConv",
+                    var("conv_x"),
+                    var("conv_x_scale"),
+                    var("conv_x_zero"),
+                    var("conv_w"),
+                    var("conv_w_scale"),
+                    var("conv_w_zero"),
+                    var("conv_y_scale"),
+                    var("conv_y_zero"),
+                    var("b", optional=True),
+                    name="conv",
+                ),
+            ),
+            _dequantized("r"),
+            name="add",
+            commutative=True,
+        )
+    )
+
+    def meet_requirements(self, m: Match) -> Iterator[Reject]:
+        conv, x, add, r, y = (m.node(name) for name in ("conv", "x_node", "add", "r_node", "y_node"))
+        yield from only_read_by(conv.output, x)
+        yield from only_read_by(x.output, add)
+        yield from only_read_by(add.output, y)
+        rejects = [reject for node in (x, r, y) for reject in (*rejects_bytes(node), *rejects_steps(node))]
+        rejects += supports_integer_conv(conv)
+        yield from rejects or _sum_requirements(m)
+
+    def replacement(self, m: Match, rw: Rewriter) -> Value:
+        product, addend, total = (steps_of(m.node(name)) for name in ("x_node", "r_node", "y_node"))
+        conv = m.node("conv")
+        attrs: dict[str, object] = {
+            "product_scale": float(product.scale), "addend_scale": float(addend.scale), "sum_scale": float(total.scale),
+            "addend_zero": int(addend.zero), "sum_zero": int(total.zero),
+        }  # fmt: skip
+        return rw.op("FusedQLinearConv", *(*conv.inputs, None)[:9], m["r"], **(dict(conv.attrs) | attrs))
+
+
+def _sum_requirements(m: Match) -> Iterator[Reject]:
+    """Yield the reasons against a sum in the kernel: it is depthwise, an operand is repeated or of another type, zero
+    points differ where the result is not that of the convolution, or scales differ so much that quotients would
+    leave the integers.
+    """
+    conv, add = m.node("conv"), m.node("add")
+    product, addend, total = (steps_of(m.node(name)) for name in ("x_node", "r_node", "y_node"))
+    if is_depthwise(conv, m["conv_w"]):
+        yield Reject("depthwise", conv.name)
+    if m["r"].desc.shape != conv.output.desc.shape:
+        yield Reject("broadcast", add.name)
+    if not product.dtype is addend.dtype is total.dtype:
+        yield Reject("mixed-types", add.name)
+    zero = m["conv_y_zero"]
+    if zero.tensor is None:
+        yield Reject("scales-not-constant", conv.name)
+    elif int(zero.array.item()) != int(product.zero):
+        yield Reject("other-scale", m.node("x_node").name)
+    scales = [float(steps.scale) for steps in (product, addend, total)]
+    if not all(SUM_SCALES.contains(scale) for scale in scales) or max(scales[:2]) > scales[2] * SUM_SCALES.quotient:
+        yield Reject("scale-range", add.name)
 
 
 def _bias_requirements(m: Match, axis: int) -> Iterator[Reject]:
