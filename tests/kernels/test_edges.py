@@ -386,6 +386,11 @@ def qbinary(fill: Fill, n: int) -> Iterator[Case]:
             yield Case(op_type, arrays, domain="com.microsoft", by_reference=False)
 
 
+def byte_table(fill: Fill, n: int) -> Iterator[Case]:
+    table = np.arange(256, dtype=np.uint8)[::-1].copy()
+    yield Case("ByteTable", [whole(fill(n), "i1"), table], {}, [1], by_reference=False)
+
+
 def qdepthwise(fill: Fill, n: int) -> Iterator[Case]:
     x, w = whole(fill(1, 17, 3, n), "u1"), whole(fill(17, 1, 2, 1), "i1")
     yield Case("ConvInteger", [x, w], {"group": 17}, [1], blocked=True)
@@ -421,7 +426,7 @@ CASES: dict[str, Callable[[Fill, int], Iterator[Case]]] = {
     "normalize": normalization, "lrn": lrn, "pool2d": pool2d, "poolnd": poolnd, "depthwise2d": depthwise,
     "unary": unary, "strided_copy": strided_copy, "binary": binary, "classify": classify, "resize2d": resize2d,
     "interp": resize("cubic"), "where": where, "cast": cast, "rotary": rotary, "qgemm": qgemm, "quantize": quantize,
-    "int4_matmul": int4_matmul,
+    "int4_matmul": int4_matmul, "byte_table": byte_table,
     "dequantize": dequantize, "quant_range": quant_range, "qbinary": qbinary, "qdepthwise": qdepthwise,
     "recurrent": recurrent, "grid_sample": grid_sample, "pow": power, "col2im": col2im, "nms": nms, "topk": topk,
 }  # fmt: skip

@@ -12,7 +12,7 @@ from atcpy.ir.tensor import Array
 from atcpy.ops.quant.qelementwise import supports_qbinary, supports_table
 from tests.effort import trials
 from tests.harness import make_node, run_op
-from tests.isa import LOOP_ISAS
+from tests.isa import ISAS, LOOP_ISAS
 
 TYPES = st.sampled_from(["u1", "i1"])
 SHAPES = [
@@ -57,11 +57,13 @@ def test_rounds_as_the_unfused_ops(
     np.testing.assert_array_equal(run_op(node, arrays, isa=isa, blocked=blocked and a.ndim == 4)[0], expected)
 
 
+@pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("dtype", ["u1", "i1"])
-def test_byte_table_maps_every_byte(dtype: str) -> None:
-    x = every_byte((3, 7000), dtype, 1)
+@pytest.mark.parametrize("n", [1, 63, 64, 129, 21000])
+def test_byte_table_maps_every_byte(isa: str, dtype: str, n: int) -> None:
+    x = every_byte((n,), dtype, 1)
     table = np.random.default_rng(2).permutation(256).astype(np.uint8)
-    ours = run_op(make_node("ByteTable", [x, table], constants=[1]), [x, table], threads=2)[0]
+    ours = run_op(make_node("ByteTable", [x, table], constants=[1]), [x, table], isa=isa, threads=2)[0]
     np.testing.assert_array_equal(ours, table[x.view(np.uint8)])
 
 
