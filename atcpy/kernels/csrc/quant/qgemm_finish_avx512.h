@@ -39,7 +39,8 @@ qgemm_store_avx512(const struct qgemm_tile *t, __m512i first, __m512i second, __
     const __m512i bytes = _mm512_permutexvar_epi32(order, mixed);
     const int64_t row = t->dst_row;
     if (row == QGEMM_PANEL && mask == 0xffff) {
-        _mm512_mask_storeu_epi32(dst, (__mmask16)((1u << 4 * rows) - 1), bytes);
+        _mm512_mask_storeu_epi32(dst, (__mmask16)(0xffffu >> 4 * (4 - (rows < 4 ? rows : 4))),
+                                 bytes);
         return;
     }
     _mm_mask_storeu_epi8(dst, mask, _mm512_castsi512_si128(bytes));
