@@ -57,6 +57,8 @@ CASES: tuple[str, ...] = (
     "(float[5,21] x) => (float[5,21] y) { a = Relu(x)  b = Sigmoid(a)  c = Tanh(b)  y = Exp(c) }",
     "(float[5,21] x) => (float[5,21] y) { a = Erf(x)  b = HardSigmoid(a)  c = Abs(b)  y = Sqrt(c) }",
     "(float[2,7,5] x) => (float[2,7,5] y) <float[7,1] s> { y = PRelu(x, s) }",
+    """(float[5,21] x) => (int64[n] y) <int64 zero = {0}, int64 one = {1}>
+       { r = Relu(x)  i = NonZero(r)  s = Shape<start = 1>(i)  n = Squeeze(s)  y = Range(zero, n, one) }""",
     "(float[5,21] x) => (float[5,21] y) { a = Abs(x)  e = Constant<value_float = 2.5>()  y = Pow(a, e) }",
     "(float[5,21] x, int64[21] e) => (float[5,21] y) { a = Abs(x)  y = Pow(a, e) }",
     "(float[5,21] x) => (bool[5,21] y) { a = Log(x)  y = IsNaN(a) }",

@@ -105,14 +105,12 @@ def _has_expansion(node: Node) -> bool:
 
 
 def _by_standard(node: Node, rw: Rewriter) -> Sequence[Value] | Reject | None:
-    """The nodes of the function that defines an op; None if there is none."""
+    """The nodes of the function that defines an op; None if there is none, or it has control flow."""
     body = function_body(node)
-    if body is None:
+    if body is None or any(attr.HasField("g") for part in body.node for attr in part.attribute):
         return None
     if not all(value.desc.is_static for value in node.operands):
         return Reject("shape-unknown", node.name)
-    if any(attr.HasField("g") for part in body.node for attr in part.attribute):
-        return Reject("control-flow", node.name)
     values: dict[str, Value | None] = {"": None}
     for name, value in zip(body.input, (*node.inputs, *[None] * len(body.input)), strict=False):
         values[name] = value
