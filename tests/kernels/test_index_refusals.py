@@ -126,6 +126,8 @@ def test_inconsistent_sizes_are_refused(family: str, size: int) -> None:
         ("pad", {"rank": 0}, "out of range"),
         ("pad", {"item": 3}, "unknown size"),
         ("nonzero", {"is_float": 2}, "neither 0 nor 1"),
+        ("nonzero", {"item": 8}, "another size"),
+        ("nonzero", {"item": 2}, "another size"),
         ("nonzero", {"rank": 9}, "out of range"),
         ("elements", {"rank": 9}, "out of range"),
         ("elements", {"rank": -1}, "out of range"),

@@ -22,6 +22,8 @@ static const char *check(const struct task_view *task)
         return "rank or a dim is out of range";
     if (p->item != 1 && p->item != 2 && p->item != 4 && p->item != 8)
         return "items are of an unknown size";
+    if (p->item != atc_item_bytes((enum atc_dtype)task->src->dtype))
+        return "items are of another size than the operand's type"; /* which it is aligned for */
     if (p->is_float != 0 && p->is_float != 1)
         return "is_float is neither 0 nor 1";
     const int64_t elements = atc_product(p->dims, p->rank);
