@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 
+@cache
 def cpu_model() -> str:
-    """The name that the system gives the CPU."""
+    """The name that the system gives the CPU; it is looked for once."""
     return next((line.partition(":")[2].strip() for line in cpuinfo() if line.startswith("model name")), "unknown")
 
 
