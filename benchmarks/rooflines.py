@@ -22,12 +22,11 @@ from feeds import feeds_for
 from pictures import MAX_SERIES, picture
 
 import atcpy
-from atcpy.bench.layers import LayerTime, idle_share
+from atcpy.bench.layers import SIMULATED_THREADS, LayerTime, idle_share
 from atcpy.report.page.markup import Html
 from atcpy.report.page.measured import MeasuredTask, read_bench
 from atcpy.report.page.roofline import FAMILY_COLORS, draw_roofline
 from atcpy.report.units import rate
-from atcpy.runtime.profile import SIMULATED_THREADS
 from atcpy.runtime.roofline import Roofline
 
 MARGIN: Final = 16.0

@@ -76,8 +76,7 @@ def layer_lines(layers: "Sequence[LayerTime]") -> Iterator[str]:
 
 def idle_line(layers: "Sequence[LayerTime]", threads: int) -> str:
     """What more threads would wait, by the items of each task."""
-    from atcpy.bench.layers import idle_share
-    from atcpy.runtime.profile import SIMULATED_THREADS
+    from atcpy.bench.layers import SIMULATED_THREADS, idle_share
 
     shares = ", ".join(f"{count}: {idle_share(layers, threads, count):.0%}" for count in SIMULATED_THREADS)
     return f"idle share of so many threads, if all items of a task take equally long: {shares}"

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import time
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
-from typing import Final
+from functools import cache, partial
 
 from atcpy.errors import UsageError
 from atcpy.ir import DType, Node
@@ -19,7 +18,6 @@ from atcpy.runtime.plan import ExecutionPlan
 from atcpy.runtime.recording import EventBuffer, Recording
 
 MAX_EVENTS = 100_000  # some 40 MB as a trace
-SIMULATED_THREADS: Final = (2, 4, 8, 16, 32, 64)  # which this machine need not have
 # What kernels multiply in float32, whatever type their operands are stored in.
 _COMPUTED_IN_FLOAT32 = frozenset({DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16})
 _PRODUCTS_OF_BFLOAT16 = frozenset({"avx512bf16", "amx"})  # the instruction sets of rows that multiply that type
@@ -44,7 +42,7 @@ class TaskCost:
     """What a launch of a task touches and computes. Bytes are those of all operands, each counted once. `flops`: twice
     the products that it sums, None for a task that sums none, and `multiplied` the type of their factors. `work` is
     the estimate of its kernel's family, in element operations; `items` are the parts that threads share, 1 where it has
-    too little work to wake them. `items_of` has those that other numbers of threads would share.
+    too little work to wake them. `items_of` returns those that so many threads would share.
     """
 
     stream: int
@@ -54,7 +52,7 @@ class TaskCost:
     multiplied: str = "float32"
     work: int = 0
     items: int = 1
-    items_of: Mapping[int, int] = field(default_factory=dict, hash=False)
+    items_of: Callable[[int], int] | None = field(default=None, compare=False)
 
     @property
     def bytes(self) -> int:
@@ -65,7 +63,7 @@ class TaskCost:
         """How many of so many threads, which this machine need not have, are busy on average while the task runs, if
         its items take equally long.
         """
-        items = self.items_of.get(threads, self.items)
+        items = self.items if self.items_of is None else self.items_of(threads)
         return items / -(-items // threads) if items > 0 else 1.0
 
 
@@ -205,15 +203,20 @@ def tasks_of(plan: ExecutionPlan) -> list[TaskInfo]:
 
 def costs_of(plan: ExecutionPlan) -> list[TaskCost]:
     """What a launch of each task of a plan costs."""
-    items = zip(*(plan.plan.items(threads) for threads in SIMULATED_THREADS), strict=True)
+    items = cache(plan.plan.items)  # of all tasks, if one is asked for
+
+    def items_of(number: int, threads: int) -> int:
+        return items(threads)[number]
+
+    pairs = zip(plan.plan.rows(), plan.plan.footprints(), strict=True)
     return [
-        _cost(footprint, _multiplied_by().get(row or "", ""), dict(zip(SIMULATED_THREADS, of, strict=True)))
-        for row, footprint, of in zip(plan.plan.rows(), plan.plan.footprints(), items, strict=True)
+        _cost(footprint, _multiplied_by().get(row or "", ""), partial(items_of, number))
+        for number, (row, footprint) in enumerate(pairs)
     ]
 
 
 def _cost(
-    footprint: tuple[int, int, int, int | None, int, int], multiplied: str, items_of: Mapping[int, int]
+    footprint: tuple[int, int, int, int | None, int, int], multiplied: str, items_of: Callable[[int], int]
 ) -> TaskCost:
     stream, read, written, products, work, items = footprint
     flops = None if products is None else 2 * products

@@ -173,7 +173,8 @@ def test_many_threads_get_more_items(model: str, threads: int) -> None:
     costs = costs_of(plan)
     number = max(range(len(costs)), key=lambda i: costs[i].work)
     assert costs[number].items == plan.plan.items(threads)[number]
-    assert costs[number].items_of[64] >= 2 * plan.plan.items(1)[number]
+    items_of = costs[number].items_of
+    assert items_of is not None and items_of(64) >= 2 * plan.plan.items(1)[number]
     assert costs[number].busy_threads(16) > 12
 
 
