@@ -152,6 +152,20 @@ const char *conv2d_operands_problem(const struct task_view *task, int64_t c0, in
 /* The products that a convolution sums, whose arguments begin with conv2d_sizes. */
 int64_t conv2d_products(const void *params);
 
+/* Prefetches the weights of one tap from c0 channels, and returns where those of the next one lie.
+ * Few at a time: many wait for each other, and what the tile reads waits for them.
+ */
+static inline __attribute__((always_inline)) const float *conv2d_prefetch(const float *weights,
+                                                                          int64_t c0)
+{
+    if (weights == NULL)
+        return NULL;
+#pragma GCC unroll 16
+    for (int64_t c = 0; c < c0; c++)
+        __builtin_prefetch(weights + c * CONV_C0, 0, 2);
+    return weights + c0 * CONV_C0;
+}
+
 typedef void (*conv2d_micro)(const struct conv2d_tile *tile);
 
 /* Micro-kernels by blocks and width, [blocks - 1][width - 1], for C0 = 16 and C0 = 1. */

@@ -58,7 +58,7 @@ static inline __attribute__((always_inline)) void micro_half(const struct conv2d
         for (int64_t tap = 0; tap < t->n_taps; tap++) {
             const float *in = plane + t->taps[tap].in;
             const float *wc = weights + (c0 == 1 ? tap * CONV_C0 : t->taps[tap].weights);
-            prefetched = prefetch(prefetched, c0);
+            prefetched = conv2d_prefetch(prefetched, c0);
             for (int64_t c = 0; c < channels; c++, in++, wc += CONV_C0) {
                 const __m512 w = _mm512_loadu_ps(wc), w_half = load_twice(wc + t->weight_stride);
 #pragma GCC unroll 7

@@ -26,19 +26,6 @@ static inline __m512 load_bf16(const float *at)
     return vf_load_bf16((const uint16_t *)at);
 }
 
-/* Prefetches the weights of one tap from c0 channels, and returns where those of the next one lie.
- * Few at a time: many wait for each other, and what the tile reads waits for them.
- */
-static inline __attribute__((always_inline)) const float *prefetch(const float *weights, int64_t c0)
-{
-    if (weights == NULL)
-        return NULL;
-#pragma GCC unroll 16
-    for (int64_t c = 0; c < c0; c++)
-        __builtin_prefetch(weights + c * CONV_C0, 0, 2);
-    return weights + c0 * CONV_C0;
-}
-
 /* One function a (blocks, width, c0): the loops over them unroll into registers. Residuals and
  * results are floats unless the row brings `store_bf16`.
  */
@@ -80,7 +67,7 @@ static inline __attribute__((always_inline)) void micro(const struct conv2d_tile
             const float *in = plane + t->taps[tap].in;
             /* One channel a tap: reading the offset would cost as much as the tap. */
             const float *wc = weights + (c0 == 1 ? tap * CONV_C0 : t->taps[tap].weights);
-            prefetched = prefetch(prefetched, c0);
+            prefetched = conv2d_prefetch(prefetched, c0);
             for (int64_t c = 0; c < channels; c++, in++, wc += CONV_C0) {
                 __m512 wv[MAX_BLOCKS];
 #pragma GCC unroll 2

@@ -45,6 +45,7 @@ static inline __attribute__((always_inline)) void micro(const struct conv2d_tile
                 acc[i][v] =
                     vf_add(acc[i][v], vf_load(t->residual + i * t->residual_step + at + v * VF));
 
+    const float *prefetched = t->prefetched;
     for (int64_t c1 = 0; c1 < t->n_c1; c1++) {
         const float *plane = t->in + c1 * t->c1_stride;
         const float *weights = t->weights + c1 * t->weight_c1 + at;
@@ -53,6 +54,7 @@ static inline __attribute__((always_inline)) void micro(const struct conv2d_tile
             const float *in = plane + t->taps[tap].in;
             /* One channel a tap: reading the offset would cost as much as the tap. */
             const float *wc = weights + (c0 == 1 ? tap * CONV_C0 : t->taps[tap].weights);
+            prefetched = conv2d_prefetch(prefetched, c0);
             for (int64_t c = 0; c < channels; c++, in++, wc += CONV_C0) {
                 vf w[MAX_VECTORS];
 #pragma GCC unroll 4
