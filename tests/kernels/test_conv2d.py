@@ -73,7 +73,7 @@ def check(x: Array, w: Array, bias: Array | None, attrs: dict[str, object], isa:
 
 
 @pytest.mark.parametrize("isa", ISAS)
-@pytest.mark.parametrize(("kernel", "stride"), [(1, 1), (3, 1), (3, 2)])
+@pytest.mark.parametrize(("kernel", "stride"), [(1, 1), (1, 2), (3, 1), (3, 2)])
 def test_the_items_of_many_threads_have_the_same_results(isa: str, kernel: int, stride: int) -> None:
     rng = np.random.default_rng(6)
     x, w = rng.standard_normal((2, 40, 31, 29), np.float32), rng.standard_normal((70, 40, kernel, kernel), np.float32)
@@ -89,6 +89,29 @@ def test_agrees_with_onnxruntime(
     isa: str, case: tuple[Array, Array, Array | None, dict[str, object]], blocked: bool
 ) -> None:
     check(*case, isa, blocked=blocked)
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("strides", [(1, 2), (2, 1), (2, 2), (2, 3), (3, 2)], ids=str)
+def test_pointwise_filters_with_strides(strides: tuple[int, int], isa: str) -> None:
+    rng = np.random.default_rng(5)
+    # Planes whose last row and column are read and are not, of one column, and of several rows of results.
+    for c, m, group, height, width in ((3, 20, 1, 9, 7), (40, 17, 1, 8, 6), (32, 64, 2, 43, 38), (16, 16, 1, 450, 1)):
+        x = rng.standard_normal((2, c, height, width), np.float32)
+        w, bias = rng.standard_normal((m, c // group, 1, 1), np.float32), rng.standard_normal(m, np.float32)
+        for pads in ((0, 0, 0, 0), (0, 0, 1, 2), (1, 0, 0, 0), (0, 1, 0, 0)):
+            attrs: dict[str, object] = {"strides": strides, "group": group, "pads": pads}
+            for blocked in (False, True):
+                check(x, w, bias, attrs, isa, blocked=blocked)
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_pointwise_filters_with_strides_read_nothing_beyond_the_plane(isa: str) -> None:
+    sizes = {"h": 5, "w": 7, "oh": 3, "ow": 4, "sh": 2, "sw": 2, "c": 16, "m": 16, "cg": 16, "mg": 16, "src_c0": 16}
+    x = before_a_fault(np.arange(5 * 7 * 16, dtype=np.float32))
+    w, y = np.eye(16, dtype=np.float32), np.empty((3, 4, 16), np.float32)
+    run("conv2d", ONES | sizes | {"group": 1}, (x, w), y, isa)
+    np.testing.assert_array_equal(y, x.reshape(5, 7, 16)[::2, ::2])
 
 
 @pytest.mark.parametrize("blocked", [False, True])

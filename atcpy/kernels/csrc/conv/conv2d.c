@@ -95,10 +95,11 @@ bool conv2d_is_bf16(const struct task_view *task)
  * stream from L2 faster than they are used, and longer runs load and store the sums less often.
  */
 struct blocking {
-    bool flat;   /* 1x1: the plane is one long row, cut into rows of `row_len` */
+    bool flat;   /* 1x1: the results of a plane are one long row, cut into rows of `row_len` */
     bool inside; /* input rows need neither padding nor de-interleaving */
     bool packed; /* input rows are copied: padded, de-interleaved, rounded or widened */
     int64_t rows, row_len;
+    int64_t row_step; /* rows of the input from one row of results to the next */
     int64_t chunk_rows, chunks;
     int64_t in_rows;           /* input rows a chunk needs */
     int64_t phases, phase_len; /* a packed row: [phases][phase_len] positions */
@@ -139,17 +140,21 @@ static int64_t flat_row(int64_t len, int64_t chunks)
 static struct blocking block(const struct conv2d_params *p, const struct atc_cpu *cpu)
 {
     struct blocking b = {0};
-    b.flat = p->kh == 1 && p->kw == 1 && p->sh == 1 && p->sw == 1 && p->pt == 0 && p->pl == 0 &&
-             p->oh == p->h && p->ow == p->w;
-    b.inside = b.flat || (p->pt == 0 && p->pl == 0 && p->sw == 1 &&
-                          (p->oh - 1) * p->sh + (p->kh - 1) * p->dh < p->h &&
-                          p->ow - 1 + (p->kw - 1) * p->dw < p->w);
+    const bool needs_no_padding = p->pt == 0 && p->pl == 0 &&
+                                  (p->oh - 1) * p->sh + (p->kh - 1) * p->dh < p->h &&
+                                  (p->ow - 1) * p->sw + (p->kw - 1) * p->dw < p->w;
+    /* Strides leave rows out, whose others are copied, so that they may as well follow each other.
+     */
+    b.flat = p->kh == 1 && p->kw == 1 && needs_no_padding &&
+             (p->sw > 1 || (p->sh == 1 && p->oh == p->h && p->ow == p->w));
+    b.inside = needs_no_padding && p->sw == 1;
+    b.row_step = b.flat ? 1 : p->sh;
     b.packed = p->weights == WEIGHTS_BF16_VNNI2 || !b.inside;
     b.oc_pairs = ceil_div(ceil_div(p->mg, CONV_C0), CONV_PAIR);
     const int64_t chunks = min_chunks(p, &b, cpu);
     b.row_len = b.flat ? flat_row(p->oh * p->ow, chunks) : p->ow;
     b.rows = b.flat ? ceil_div(p->oh * p->ow, b.row_len) : p->oh;
-    b.phases = b.packed ? p->sw : 1;
+    b.phases = b.packed && !b.flat ? p->sw : 1;
     b.phase_len = b.flat     ? b.row_len
                   : b.packed ? ceil_div((p->ow - 1) * p->sw + (p->kw - 1) * p->dw + 1, p->sw)
                              : p->w;
@@ -157,8 +162,8 @@ static struct blocking block(const struct conv2d_params *p, const struct atc_cpu
 
     const int64_t row_bytes = b.phases * b.phase_len * b.c1 * p->src_c0 * 4;
     const int64_t rows_in_l2 = cpu->l2_bytes / 2 / row_bytes;
-    const int64_t halo = (p->kh - 1) * p->dh + 1 - p->sh;
-    b.chunk_rows = (rows_in_l2 - halo) / p->sh;
+    const int64_t halo = (p->kh - 1) * p->dh + 1 - b.row_step;
+    b.chunk_rows = (rows_in_l2 - halo) / b.row_step;
     const int64_t rows_for_items = ceil_div(b.rows, chunks);
     if (b.chunk_rows > rows_for_items)
         b.chunk_rows = rows_for_items;
@@ -168,7 +173,7 @@ static struct blocking block(const struct conv2d_params *p, const struct atc_cpu
     b.chunks = ceil_div(b.rows, b.chunk_rows);
     b.chunk_rows = ceil_div(b.rows, b.chunks);
     b.chunks = ceil_div(b.rows, b.chunk_rows);
-    b.in_rows = (b.chunk_rows - 1) * p->sh + (p->kh - 1) * p->dh + 1;
+    b.in_rows = (b.chunk_rows - 1) * b.row_step + (p->kh - 1) * p->dh + 1;
 
     const int64_t weight_bytes = CONV_PAIR * CONV_C0 * p->kh * p->kw * p->src_c0 * 4;
     b.c1_run = cpu->l2_bytes / 8 / weight_bytes;
@@ -259,6 +264,43 @@ static void convert(const struct drive *d, const void *from, float *to, int64_t 
         d->isa->round_bf16(from, to, count);
 }
 
+/* `count` positions, sw apart from `row` on. */
+static void pack_positions(const struct drive *d, const uint8_t *row, int64_t count, float *out)
+{
+    const struct kernel_args *args = d->meter->args;
+    const struct conv2d_params *p = d->p;
+    const int64_t c0 = p->src_c0, packed_c0 = c0 / d->vnni;
+    const int64_t x_pixel = c0 * conv2d_item(p->x_type);
+    /* Floats are rounded even where they stay floats. */
+    const bool converts =
+        p->weights == WEIGHTS_BF16_VNNI2 && (p->x_type == CONV_F32 || d->vnni == 1);
+    if (!converts && p->sw == 1) {
+        atc_copy(args, out, row, count * packed_c0 * (int64_t)sizeof *out);
+        return;
+    }
+    for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, count);) {
+        const uint8_t *from = row + piece.begin * p->sw * x_pixel;
+        float *to = out + piece.begin * packed_c0;
+        const int64_t here = piece.end - piece.begin;
+        if (converts && p->sw == 1)
+            convert(d, from, to, here * c0);
+        else if (converts)
+            for (int64_t q = 0; q < here; q++)
+                convert(d, from + q * p->sw * x_pixel, to + q * packed_c0, c0);
+        else if (p->x_type == CONV_BF16)
+            for (int64_t q = 0; q < here; q++)
+                memcpy(to + q * CONV_C0 / 2, from + q * p->sw * x_pixel, CONV_C0 * sizeof *to / 2);
+        else if (c0 == CONV_C0)
+            for (int64_t q = 0; q < here; q++)
+                memcpy(to + q * CONV_C0, from + q * p->sw * x_pixel, CONV_C0 * sizeof *to);
+        else if (p->sw == 2)
+            d->isa->take_even((const float *)from, to, here);
+        else
+            for (int64_t q = 0; q < here; q++)
+                to[q] = ((const float *)from)[q * p->sw];
+    }
+}
+
 /* One phase of one padded row of w positions: positions phase, phase + sw, … of the row, zero in
  * the padding.
  */
@@ -272,37 +314,26 @@ static void pack_phase(const struct drive *d, const uint8_t *row, int64_t w, int
     const int64_t inside = w > at ? min_i64(ceil_div(w - at, p->sw), len) : 0;
     const int64_t end = inside > begin ? inside : begin;
     const int64_t packed_c0 = c0 / d->vnni, pixel = packed_c0 * (int64_t)sizeof *out;
-    const int64_t x_pixel = c0 * conv2d_item(p->x_type);
     atc_clear(args, out, begin * pixel);
     atc_clear(args, out + end * packed_c0, (len - end) * pixel);
-    /* Floats are rounded even where they stay floats. */
-    const bool converts =
-        p->weights == WEIGHTS_BF16_VNNI2 && (p->x_type == CONV_F32 || d->vnni == 1);
-    if (!converts && p->sw == 1 && begin < end) {
-        atc_copy(args, out + begin * packed_c0, row + (at + begin) * x_pixel,
-                 (end - begin) * pixel);
-        return;
-    }
-    for (struct atc_piece piece = {begin, begin}; atc_next_piece(args, &piece, end);) {
-        const uint8_t *from = row + (at + piece.begin * p->sw) * x_pixel;
-        float *to = out + piece.begin * packed_c0;
-        const int64_t count = piece.end - piece.begin;
-        if (converts && p->sw == 1)
-            convert(d, from, to, count * c0);
-        else if (converts)
-            for (int64_t q = 0; q < count; q++)
-                convert(d, from + q * p->sw * x_pixel, to + q * packed_c0, c0);
-        else if (p->x_type == CONV_BF16)
-            for (int64_t q = 0; q < count; q++)
-                memcpy(to + q * CONV_C0 / 2, from + q * p->sw * x_pixel, CONV_C0 * sizeof *to / 2);
-        else if (c0 == CONV_C0)
-            for (int64_t q = 0; q < count; q++)
-                memcpy(to + q * CONV_C0, from + q * p->sw * x_pixel, CONV_C0 * sizeof *to);
-        else if (p->sw == 2)
-            d->isa->take_even((const float *)from, to, count);
-        else
-            for (int64_t q = 0; q < count; q++)
-                to[q] = ((const float *)from)[q * p->sw];
+    if (begin < end)
+        pack_positions(d, row + (at + begin * p->sw) * c0 * conv2d_item(p->x_type), end - begin,
+                       out + begin * packed_c0);
+}
+
+/* `count` results of a flat plane from number `first` on, by rows of the plane. */
+static void pack_flat(const struct drive *d, const uint8_t *plane, int64_t first, int64_t count,
+                      float *out)
+{
+    const struct conv2d_params *p = d->p;
+    const int64_t packed_c0 = p->src_c0 / d->vnni;
+    for (int64_t done = 0; done < count;) {
+        const int64_t y = (first + done) / p->ow, x = (first + done) % p->ow;
+        const int64_t here = min_i64(count - done, p->ow - x);
+        const int64_t at = y * p->sh * p->w + x * p->sw;
+        pack_positions(d, plane + at * p->src_c0 * conv2d_item(p->x_type), here,
+                       out + done * packed_c0);
+        done += here;
     }
 }
 
@@ -321,8 +352,7 @@ static void pack_rows(struct drive *d, int64_t n, int64_t g, int64_t row0)
     const struct conv2d_params *p = d->p;
     const struct blocking *b = &d->b;
     const int64_t x_pixel = p->src_c0 * conv2d_item(p->x_type), plane = p->h * p->w * x_pixel;
-    /* A flat plane ends within its last row. */
-    const int64_t h = b->flat ? b->rows : p->h, w = b->flat ? b->row_len : p->w;
+    const int64_t results = p->oh * p->ow;
     const int64_t c1_all = ceil_div(p->c, p->src_c0), c1_first = g * p->cg / p->src_c0;
     const int64_t c_here = min_i64(p->cg, p->c - g * p->cg); /* the last group may have fewer */
     const int64_t c1_here = ceil_div(c_here, p->src_c0);
@@ -332,22 +362,30 @@ static void pack_rows(struct drive *d, int64_t n, int64_t g, int64_t row0)
         for (int64_t r = 0; r < b->in_rows; r++) {
             if (atc_spend(d->meter, p->kh))
                 return;
+            float *out = d->packed + c1 * d->c1_stride + r * d->row_stride;
+            if (b->flat) {
+                const int64_t first = (row0 + r) * b->row_len;
+                if (atc_spend(d->meter, p->kw + b->phase_len))
+                    return;
+                pack_flat(d, x, first, min_i64(b->row_len, results - first), out);
+                if (ends_in_pair)
+                    clear_second_of_pair(d, out, c_here % CONV_C0);
+                continue;
+            }
             if (!row_in_use(p, r))
                 continue;
-            float *out = d->packed + c1 * d->c1_stride + r * d->row_stride;
             const int64_t at = row0 * p->sh - p->pt + r;
-            if (at < 0 || at >= h) {
+            if (at < 0 || at >= p->h) {
                 atc_clear(d->meter->args, out, d->row_stride * (int64_t)sizeof *out);
                 continue;
             }
-            const int64_t here = b->flat ? min_i64(w, p->h * p->w - at * w) : w;
             for (int64_t phase = 0; phase < b->phases; phase++) {
                 if (atc_spend(d->meter, p->kw + b->phase_len))
                     return;
                 if (!phase_in_use(p, phase))
                     continue;
                 float *to = out + phase * b->phase_len * (p->src_c0 / d->vnni);
-                pack_phase(d, x + at * w * x_pixel, here, phase, to);
+                pack_phase(d, x + at * p->w * x_pixel, p->w, phase, to);
                 if (ends_in_pair)
                     clear_second_of_pair(d, to, c_here % CONV_C0);
             }
@@ -393,7 +431,7 @@ static struct conv2d_next next_rows(const struct drive *d, int64_t n, int64_t ro
     const struct conv2d_params *p = d->p;
     const int64_t first = (row0 - 1) * p->sh - p->pt + (p->kh - 1) * p->dh + 1;
     const int64_t rows = min_i64(d->b.chunk_rows * p->sh, p->h - first);
-    if (!d->b.packed || p->src_c0 != 1 || channel >= p->c || first < 0 || rows <= 0)
+    if (!d->b.packed || d->b.flat || p->src_c0 != 1 || channel >= p->c || first < 0 || rows <= 0)
         return (struct conv2d_next){0};
     const int64_t each = p->kh * p->kw * d->b.c1_run * CONV_C0; /* floats of a tile */
     return (struct conv2d_next){.first = d->x + ((n * p->c + channel) * p->h + first) * p->w,
@@ -416,9 +454,9 @@ static void run_blocks(const struct drive *d, int64_t n, int64_t g, int64_t row0
     float bias[CONV_PAIR * CONV_C0];
     conv2d_fill_bias(bias, d->bias, first_block * CONV_C0, p->m);
     const int64_t c1_all = ceil_div(p->c, p->src_c0), c1_first = g * p->cg / p->src_c0;
-    const float *in =
-        b->packed ? d->packed
-                  : d->x + (n * c1_all + c1_first) * d->c1_stride + row0 * p->sh * d->row_stride;
+    const float *in = b->packed ? d->packed
+                                : d->x + (n * c1_all + c1_first) * d->c1_stride +
+                                      row0 * b->row_step * d->row_stride;
     const int64_t c_here = min_i64(p->cg, p->c - g * p->cg);
     const int64_t c1_here = ceil_div(c_here, p->src_c0);
     const int64_t next_blocks = min_i64(blocks, min_i64(n1, m1 - g * n1) - block0 - blocks);
@@ -460,7 +498,7 @@ static void run_blocks(const struct drive *d, int64_t n, int64_t g, int64_t row0
         for (int64_t r = 0; r < rows; r++) {
             const int64_t y_at =
                 (n * m1 + first_block) * y_plane + (row0 + r) * b->row_len * CONV_C0;
-            tile.in = in + c1 * d->c1_stride + r * p->sh * d->row_stride;
+            tile.in = in + c1 * d->c1_stride + r * b->row_step * d->row_stride;
             tile.dst = d->y + conv2d_floats(p->y_type, y_at);
             tile.residual =
                 d->residual ? d->residual + conv2d_floats(p->residual_type, y_at) : NULL;
