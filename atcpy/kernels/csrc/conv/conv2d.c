@@ -193,6 +193,18 @@ static void read_in_place(struct blocking *b, const struct conv2d_params *p)
     b->phase_len = b->flat ? b->row_len : p->w;
 }
 
+/* Runs whose weights of a block stay in L1, for an ISA whose tiles are so small that they would
+ * stream from L2 too slowly. Less scratch is used.
+ */
+static void shorten_runs(struct blocking *b, const struct conv2d_params *p,
+                         const struct atc_cpu *cpu)
+{
+    const int64_t weights = CONV_C0 * p->kh * p->kw * p->src_c0 * 4;
+    const int64_t in_l1 = cpu->l1_bytes / 2 / weights;
+    const int64_t runs = in_l1 > 1 ? ceil_div(b->c1, in_l1) : b->c1;
+    b->c1_run = min_i64(b->c1_run, ceil_div(b->c1, runs));
+}
+
 int64_t conv2d_products(const void *params)
 {
     const struct conv2d_sizes *p = params;
@@ -533,6 +545,8 @@ void conv2d_drive(const struct kernel_args *args, const struct conv2d_isa *isa)
                       .vnni = p->weights == WEIGHTS_BF16_VNNI2 ? isa->vnni : 1};
     if (d.b.inside && p->x_type == CONV_BF16 && isa->vnni == 2)
         read_in_place(&d.b, p);
+    if (isa->max_blocks == 1 && p->y_type != CONV_BF16)
+        shorten_runs(&d.b, p, args->cpu);
     const int64_t widened = conv2d_widened_bytes(p->weights, d.b.c1_run * p->src_c0, p->kh * p->kw);
     d.w.widened = (float *)((uint8_t *)args->scratch + conv2d_taps_bytes(p->kh * p->kw));
     d.packed = d.w.widened + widened / 4;
