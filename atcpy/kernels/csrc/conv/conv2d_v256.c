@@ -23,6 +23,25 @@ enum { MAX_WIDTH_OF_HALF = 12 };
 enum { MAX_WIDTH_OF_HALF = 6 };
 #endif
 
+/* Adds the products of one input channel of `width` results with its weights. */
+static inline __attribute__((always_inline)) void add_products(vf (*acc)[MAX_VECTORS],
+                                                               const float *in,
+                                                               const float *weights, int vectors,
+                                                               int64_t c0, int width)
+{
+    vf w[MAX_VECTORS];
+#pragma GCC unroll 4
+    for (int v = 0; v < vectors; v++)
+        w[v] = vf_load(weights + v * VF);
+#pragma GCC unroll 12
+    for (int i = 0; i < width; i++) {
+        const vf x = vf_set1(in[i * c0]);
+#pragma GCC unroll 4
+        for (int v = 0; v < vectors; v++)
+            acc[i][v] = vf_fma(x, w[v], acc[i][v]);
+    }
+}
+
 /* The channels of a block from `at` on. One function a (vectors, c0, width): the loops over them
  * unroll into registers.
  */
@@ -55,19 +74,13 @@ static inline __attribute__((always_inline)) void micro(const struct conv2d_tile
             /* One channel a tap: reading the offset would cost as much as the tap. */
             const float *wc = weights + (c0 == 1 ? tap * CONV_C0 : t->taps[tap].weights);
             prefetched = conv2d_prefetch(prefetched, c0);
-            for (int64_t c = 0; c < channels; c++, in++, wc += CONV_C0) {
-                vf w[MAX_VECTORS];
+            if (c0 == CONV_C0 && channels == c0)
 #pragma GCC unroll 4
-                for (int v = 0; v < vectors; v++)
-                    w[v] = vf_load(wc + v * VF);
-#pragma GCC unroll 12
-                for (int i = 0; i < width; i++) {
-                    const vf x = vf_set1(in[i * c0]);
-#pragma GCC unroll 4
-                    for (int v = 0; v < vectors; v++)
-                        acc[i][v] = vf_fma(x, w[v], acc[i][v]);
-                }
-            }
+                for (int c = 0; c < CONV_C0; c++, in++, wc += CONV_C0)
+                    add_products(acc, in, wc, vectors, c0, width);
+            else
+                for (int64_t c = 0; c < channels; c++, in++, wc += CONV_C0)
+                    add_products(acc, in, wc, vectors, c0, width);
         }
     }
 
