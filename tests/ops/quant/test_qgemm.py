@@ -126,6 +126,33 @@ def test_conv_reads_windows_where_they_lie(
 
 
 @pytest.mark.parametrize("isa", BYTE_ISAS)
+@pytest.mark.parametrize("rows", [1, 7, 8, 23])
+@pytest.mark.parametrize(("k", "n"), [(5, 3), (511, 16), (516, 40), (1093, 65)])
+@pytest.mark.parametrize("types", ["u1", "i1"])
+def test_long_sums_are_exact_in_tiles_of_all_sizes(isa: str, rows: int, k: int, n: int, types: str) -> None:
+    """Bytes at the limits, whose products would not fit into 16 bits in pairs; as sums, and rounded with any scale."""
+    rng = np.random.default_rng(k + rows)
+    x, w = bytes_of(rng, (rows, k), types), bytes_of(rng, (k, n), "i1")
+    x[0], w[:, 0] = np.iinfo(types).max, 127
+    x[-1], w[:, -1] = np.iinfo(types).min, -128
+    x_zero, w_zero = np.array(7, types), np.zeros((), "i1")
+    total = less_zero(x, x_zero, 0) @ w.astype(np.float64)
+    node = make_node("MatMulInteger", [x, w, x_zero, None], {}, constants=[1])
+    ours = run_op(node, [x, w, x_zero, None], isa=isa, threads=2)[0]
+    np.testing.assert_array_equal(ours, total.astype(np.int32))
+    for w_scale in (0.25, 2.0**20, np.inf, np.nan):  # scales of at most ½ have code of their own
+        scales = [np.asarray(np.float32(scale)) for scale in (0.5, w_scale, 256.0)]
+        y_zero = np.array(3, types)
+        arrays = [x, scales[0], x_zero, w, scales[1], w_zero, scales[2], y_zero]
+        node = make_node("QLinearMatMul", arrays, {}, constants=[3])
+        rounded = run_op(node, arrays, isa=isa, threads=2)[0]
+        if np.isfinite(w_scale):
+            np.testing.assert_array_equal(rounded, requantised(total, *scales, y_zero))
+        else:
+            np.testing.assert_array_equal(rounded, run_op(node, arrays, isa="scalar", threads=1)[0])
+
+
+@pytest.mark.parametrize("isa", BYTE_ISAS)
 @settings(max_examples=trials(20), deadline=None)
 @given(case=CONVS, channels=st.sampled_from([2, 16, 21, 40]), threads=st.sampled_from([1, 3]))
 def test_depthwise_conv_sums_exactly(isa: str, case: dict[str, object], channels: int, threads: int) -> None:

@@ -11,22 +11,21 @@ static inline __attribute__((always_inline)) void
 sum_up(const struct qdw_windows *w, const struct qgemm_tile *tile, int first, int results)
 {
     const uint32_t *in = w->in + first * w->step;
-    __m256i low[QDW_WIDTH / 2], high[QDW_WIDTH / 2];
+    __m256i acc[QDW_WIDTH / 2][2];
 #pragma GCC unroll 4
     for (int r = 0; r < results; r++)
-        low[r] = high[r] = _mm256_setzero_si256();
+        for (int h = 0; h < 2; h++)
+            acc[r][h] = qgemm_start_avx2(tile, 0, h);
     for (int64_t t = 0; t < w->taps; t++) {
         const uint32_t *weights = w->weights + t * QDW_C0, *x = in + w->offsets[t];
         const __m256i first_half = load(weights), second_half = load(weights + 8);
 #pragma GCC unroll 4
         for (int r = 0; r < results; r++, x += w->step) {
-            low[r] = _mm256_add_epi32(low[r], _mm256_madd_epi16(load(x), first_half));
-            high[r] = _mm256_add_epi32(high[r], _mm256_madd_epi16(load(x + 8), second_half));
+            acc[r][0] = _mm256_add_epi32(acc[r][0], _mm256_madd_epi16(load(x), first_half));
+            acc[r][1] = _mm256_add_epi32(acc[r][1], _mm256_madd_epi16(load(x + 8), second_half));
         }
     }
-#pragma GCC unroll 4
-    for (int r = 0; r < results; r++)
-        qgemm_finish_avx2(tile, low[r], high[r], first + r, 0, 1);
+    qgemm_finish_avx2(tile, acc, tile->dst + first * tile->dst_row, first, results, 0, 1);
 }
 
 static void micro(const struct qdw_windows *w, const struct qgemm_tile *tile)

@@ -196,11 +196,13 @@ struct blocking {
     int64_t x_bytes;               /* copied for a chunk */
     int64_t panels, group, groups; /* panels; of one item; items a chunk */
     int64_t panel_bytes;
+    int64_t wide_bytes; /* of a tile's panels in 16 bits; 0 where they stay as they are */
 };
 
 enum {
     ITEMS_WANTED = 32, /* enough to balance some threads */
     LEAST_CHUNK_ROWS = 4 * QGEMM_MAX_ROWS,
+    LEAST_WIDE_ROWS = 8, /* results for which it pays to widen a panel before */
     ALIASING_ROW = 1024,
 };
 
@@ -283,6 +285,8 @@ static struct blocking block(const struct qgemm_params *p, const struct atc_cpu 
         b.x_bytes = atc_mul(b.chunk_rows, b.row_bytes);
     }
     b.x_line = p->sh * b.pitch;
+    if (cpu->isa == ISA_AVX2 && b.rows >= LEAST_WIDE_ROWS)
+        b.wide_bytes = QGEMM_MAX_BLOCKS * 2 * b.panel_bytes;
     return b;
 }
 
@@ -300,7 +304,7 @@ static int64_t products(const void *params)
 
 /* Where what in a thread's scratch lies. */
 struct scratch {
-    int64_t steps, row_sums, columns, ones, w, bytes; /* x lies first */
+    int64_t steps, row_sums, columns, ones, w, wide, bytes; /* x lies first */
 };
 
 static struct scratch scratch_of(const struct qgemm_params *p, const struct blocking *b)
@@ -314,7 +318,8 @@ static struct scratch scratch_of(const struct qgemm_params *p, const struct bloc
     int64_t panels = p->w_signed == 1 ? 0 : QGEMM_MAX_BLOCKS;
     if (p->w_packed == 0)
         panels = b->group;
-    s.bytes = atc_add(s.w, atc_mul(panels, b->panel_bytes));
+    s.wide = atc_add(s.w, atc_mul(panels, b->panel_bytes));
+    s.bytes = atc_add(s.wide, b->wide_bytes);
     return s;
 }
 
@@ -350,6 +355,7 @@ struct drive {
     struct qgemm_sum sum;
     int64_t k1; /* steps that are multiplied */
     uint8_t *copied_x, *packed_w, *ones;
+    int16_t *wide_w;
     int64_t *steps;
     int32_t *row_sums;
     struct qgemm_columns *columns; /* of a group of panels */
@@ -566,6 +572,12 @@ static void run_panels(struct drive *d, const struct position *at, const uint8_t
     struct qgemm_tile tile = tile_of(d, w, columns);
     if (p->w_packed == 1 && at->panel + 2 * blocks <= d->b.panels)
         tile.next = next;
+    if (d->isa->widen != NULL && d->b.wide_bytes != 0 && at->rows >= LEAST_WIDE_ROWS) {
+        for (int b = 0; b < blocks; b++)
+            d->isa->widen(d->args, w + b * d->b.panel_bytes, d->k1,
+                          d->wide_w + b * d->b.panel_bytes);
+        tile.wide = d->wide_w;
+    }
     tile.row_sums = d->needs_sums ? d->row_sums : NULL;
     tile.last_columns = width - (blocks - 1) * QGEMM_PANEL;
     tile.result = (enum qgemm_result)p->result;
@@ -749,6 +761,7 @@ void qgemm_drive(const struct kernel_args *args, const struct qgemm_isa *isa)
     d.columns = (struct qgemm_columns *)(void *)(d.copied_x + scratch.columns);
     d.ones = d.copied_x + scratch.ones;
     d.packed_w = d.copied_x + scratch.w;
+    d.wide_w = (int16_t *)(void *)(d.copied_x + scratch.wide);
     /* A window of one tap ends with the channels beyond the last one, whose weights are 0. */
     d.k1 = p->kh == 1 && p->kw == 1 ? ceil_div(p->cg, QGEMM_K0) : qgemm_k1(p);
     fill_steps(&d);

@@ -98,9 +98,10 @@ struct qgemm_tile {
     uint32_t x_flip;
     bool x_signed; /* x has signed bytes, for an ISA that reads_signed */
     const uint8_t *w;
-    int64_t w_panel;                     /* bytes from one panel to the next */
-    const uint8_t *next;                 /* panels that are read next, to be fetched into L2 */
-    int64_t k1;                          /* runs of QGEMM_K0 steps */
+    int64_t w_panel;     /* bytes from one panel to the next */
+    const int16_t *wide; /* w as the ISA's `widen` makes it, w_panel words a panel; or NULL */
+    const uint8_t *next; /* panels that are read next, to be fetched into L2 */
+    int64_t k1;          /* runs of QGEMM_K0 steps */
     const struct qgemm_columns *columns; /* one a panel */
     const int32_t *row_sums;             /* of x; NULL where every w_zero is 0 */
     uint8_t *dst;
@@ -122,6 +123,8 @@ struct qgemm_isa {
      * NULL.
      */
     void (*begin_rows)(int64_t rows);
+    /* Where a chunk has rows enough, makes 16 bits of the bytes of a panel's `k1` rows; or NULL. */
+    void (*widen)(const struct kernel_args *args, const uint8_t *panel, int64_t k1, int16_t *to);
 };
 
 void qgemm_drive(const struct kernel_args *args, const struct qgemm_isa *isa);

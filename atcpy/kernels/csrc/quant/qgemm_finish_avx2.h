@@ -12,85 +12,187 @@ static inline __m256i qgemm_load_avx2(const int32_t *at)
     return _mm256_loadu_si256((const __m256i *)(const void *)at);
 }
 
-/* The sums of columns 8 · half …, with what belongs to their row and columns. */
-static inline __m256i qgemm_total_avx2(const struct qgemm_tile *t, __m256i sum, int row,
-                                       const struct qgemm_columns *c, int half)
+/* What the sums of columns 8 · half … of a block begin with. */
+static inline __m256i qgemm_start_avx2(const struct qgemm_tile *t, int block, int half)
 {
-    const __m256i total = _mm256_add_epi32(sum, qgemm_load_avx2(c->start + 8 * half));
-    if (t->row_sums == NULL)
-        return total;
-    const __m256i zero = qgemm_load_avx2(c->w_zero + 8 * half);
-    return _mm256_sub_epi32(total, _mm256_mullo_epi32(_mm256_set1_epi32(t->row_sums[row]), zero));
+    return qgemm_load_avx2(t->columns[block].start + 8 * half);
 }
 
-static inline __m256i qgemm_round_avx2(const struct qgemm_tile *t, __m256 v, int32_t zero)
+/* Sums as integers that are rounded. Products beyond the integers saturate: NaN and what is too
+ * small become the least one, what is too large is cut before.
+ */
+static inline __m256i qgemm_round_avx2(__m256i sums, __m256 scale, bool is_bounded)
 {
-    const int32_t low = (t->result == QGEMM_I8 ? INT8_MIN : 0) - zero;
-    v = _mm256_max_ps(v, _mm256_set1_ps((float)low)); /* NaN too: the second operand */
-    v = _mm256_min_ps(v, _mm256_set1_ps((float)(low + 255)));
-    const __m256i q = _mm256_add_epi32(_mm256_cvtps_epi32(v), _mm256_set1_epi32(zero));
-    return _mm256_and_si256(q, _mm256_set1_epi32(0xff));
+    const __m256 v = _mm256_mul_ps(_mm256_cvtepi32_ps(sums), scale);
+    return _mm256_cvtps_epi32(is_bounded ? v : _mm256_min_ps(_mm256_set1_ps(65536), v));
 }
 
-/* Numbers of y less its zero point, plus `columns` bytes of the addend: less the zero point of
- * sums. */
-static inline __m256 qgemm_add_avx2(const struct qgemm_tile *t, __m256 v, const uint8_t *addend,
-                                    int64_t columns)
+/* What an addend needs, in all lanes. */
+struct qgemm_sum_avx2 {
+    __m256 y_low, y_high, product_scale, addend_scale, scale, inverse, rest;
+    __m256i addend_zero;
+};
+
+static inline struct qgemm_sum_avx2 qgemm_sum_avx2(const struct qgemm_tile *t)
 {
     const struct qgemm_sum *s = t->sum;
     const float low = (float)((t->result == QGEMM_I8 ? INT8_MIN : 0) - t->y_zero);
-    v = _mm256_min_ps(_mm256_max_ps(v, _mm256_set1_ps(low)), _mm256_set1_ps(low + 255));
-    const __m256 y = _mm256_round_ps(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-    uint64_t eight = 0;
-    memcpy(&eight, addend, columns >= 8 ? 8 : columns > 0 ? (size_t)columns : 0);
-    const __m128i bytes = _mm_cvtsi64_si128((int64_t)eight);
-    const __m256i other =
-        t->result == QGEMM_I8 ? _mm256_cvtepi8_epi32(bytes) : _mm256_cvtepu8_epi32(bytes);
-    const __m256 more = _mm256_mul_ps(
-        _mm256_cvtepi32_ps(_mm256_sub_epi32(other, _mm256_set1_epi32(s->addend_zero))),
-        _mm256_set1_ps(s->addend_scale));
-    const __m256 sum = _mm256_add_ps(_mm256_mul_ps(y, _mm256_set1_ps(s->product_scale)), more);
-    return _mm256_div_ps(sum, _mm256_set1_ps(s->scale));
+    return (struct qgemm_sum_avx2){
+        .y_low = _mm256_set1_ps(low),
+        .y_high = _mm256_set1_ps(low + 255),
+        .product_scale = _mm256_set1_ps(s->product_scale),
+        .addend_scale = _mm256_set1_ps(s->addend_scale),
+        .scale = _mm256_set1_ps(s->scale),
+        .inverse = _mm256_set1_ps(s->inverse),
+        .rest = _mm256_set1_ps(s->rest),
+        .addend_zero = _mm256_set1_epi32(s->addend_zero),
+    };
 }
 
-static inline void qgemm_finish_avx2(const struct qgemm_tile *t, __m256i low, __m256i high, int row,
-                                     int block, int blocks)
+/* x / scale, rounded correctly, as qgemm_divide_avx512 does it. */
+static inline __m256 qgemm_divide_avx2(const struct qgemm_sum_avx2 *s, __m256 x)
+{
+    const __m256 quotient = _mm256_fmadd_ps(x, s->inverse, _mm256_mul_ps(x, s->rest));
+    return _mm256_fmadd_ps(_mm256_fnmadd_ps(quotient, s->scale, x), s->inverse, quotient);
+}
+
+/* Sums as numbers of y, plus eight bytes of the addend, rounded less the zero point of what they
+ * make.
+ */
+static inline __m256i qgemm_add_avx2(const struct qgemm_sum_avx2 *s, __m256i sums, __m256 scale,
+                                     __m128i addend, bool is_signed)
+{
+    __m256 y = _mm256_mul_ps(_mm256_cvtepi32_ps(sums), scale);
+    y = _mm256_min_ps(_mm256_max_ps(y, s->y_low), s->y_high); /* NaN too: the second operand */
+    y = _mm256_round_ps(y, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    const __m256i words = is_signed ? _mm256_cvtepi8_epi32(addend) : _mm256_cvtepu8_epi32(addend);
+    const __m256 more =
+        _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_sub_epi32(words, s->addend_zero)), s->addend_scale);
+    return _mm256_cvtps_epi32(
+        qgemm_divide_avx2(s, _mm256_add_ps(_mm256_mul_ps(y, s->product_scale), more)));
+}
+
+/* One or two rows of rounded sums as bytes, saturated. */
+static inline __attribute__((always_inline)) void qgemm_store_avx2(const struct qgemm_tile *t,
+                                                                   __m256i rounded[2][2], int rows,
+                                                                   int32_t y_zero, uint8_t *dst,
+                                                                   size_t columns)
+{
+    const __m256i zero = _mm256_set1_epi16((short)y_zero);
+    const __m256i first = _mm256_adds_epi16(_mm256_packs_epi32(rounded[0][0], rounded[0][1]), zero);
+    const __m256i second =
+        rows > 1 ? _mm256_adds_epi16(_mm256_packs_epi32(rounded[1][0], rounded[1][1]), zero)
+                 : first;
+    const __m256i mixed = t->result == QGEMM_I8 ? _mm256_packs_epi16(first, second)
+                                                : _mm256_packus_epi16(first, second);
+    /* Each half has columns 0 … 3 and 8 … 11, or the others, of both rows. */
+    const __m256i bytes =
+        _mm256_permutevar8x32_epi32(mixed, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+    if (columns == QGEMM_PANEL) {
+        _mm_storeu_si128((__m128i *)(void *)dst, _mm256_castsi256_si128(bytes));
+        if (rows > 1)
+            _mm_storeu_si128((__m128i *)(void *)(dst + t->dst_row),
+                             _mm256_extracti128_si256(bytes, 1));
+        return;
+    }
+    uint8_t both[2 * QGEMM_PANEL];
+    _mm256_storeu_si256((__m256i *)(void *)both, bytes);
+    memcpy(dst, both, columns);
+    if (rows > 1)
+        memcpy(dst + t->dst_row, both + QGEMM_PANEL, columns);
+}
+
+static inline __attribute__((always_inline)) void
+qgemm_bytes_avx2(const struct qgemm_tile *t, __m256i sums[][2], uint8_t *dst, int rows,
+                 const struct qgemm_columns *c, bool is_bounded, size_t columns)
+{
+    const __m256 scale[2] = {_mm256_loadu_ps(c->scale), _mm256_loadu_ps(c->scale + 8)};
+#pragma GCC unroll 6
+    for (int i = 0; i < rows; i += 2) {
+        __m256i rounded[2][2];
+        for (int r = 0; r < 2 && i + r < rows; r++)
+            for (int h = 0; h < 2; h++)
+                rounded[r][h] = qgemm_round_avx2(sums[i + r][h], scale[h], is_bounded);
+        qgemm_store_avx2(t, rounded, rows - i, t->y_zero, dst + i * t->dst_row, columns);
+    }
+}
+
+static inline __attribute__((always_inline)) void
+qgemm_sum_bytes_avx2(const struct qgemm_tile *t, __m256i sums[][2], uint8_t *dst, int rows,
+                     const struct qgemm_columns *c, bool is_signed, size_t columns)
+{
+    const struct qgemm_sum_avx2 s = qgemm_sum_avx2(t);
+    const __m256 scale[2] = {_mm256_loadu_ps(c->scale), _mm256_loadu_ps(c->scale + 8)};
+    const uint8_t *addend = t->addend + (dst - t->dst);
+#pragma GCC unroll 6
+    for (int i = 0; i < rows; i += 2) {
+        __m256i rounded[2][2];
+        for (int r = 0; r < 2 && i + r < rows; r++, addend += t->dst_row) {
+            __m128i bytes = _mm_setzero_si128();
+            if (columns == QGEMM_PANEL)
+                bytes = _mm_loadu_si128((const __m128i *)(const void *)addend);
+            else
+                memcpy(&bytes, addend, columns);
+            rounded[r][0] = qgemm_add_avx2(&s, sums[i + r][0], scale[0], bytes, is_signed);
+            rounded[r][1] = qgemm_add_avx2(&s, sums[i + r][1], scale[1],
+                                           _mm_unpackhi_epi64(bytes, bytes), is_signed);
+        }
+        qgemm_store_avx2(t, rounded, rows - i, t->sum->zero, dst + i * t->dst_row, columns);
+    }
+}
+
+static inline __attribute__((always_inline)) void qgemm_copy_avx2(const __m256i numbers[2],
+                                                                  uint8_t *dst, size_t columns)
+{
+    if (columns != QGEMM_PANEL) {
+        memcpy(dst, numbers, columns * sizeof(int32_t));
+        return;
+    }
+    _mm256_storeu_si256((__m256i *)(void *)dst, numbers[0]);
+    _mm256_storeu_si256((__m256i *)(void *)(dst + sizeof *numbers), numbers[1]);
+}
+
+/* Finishes `rows` rows of a block, from row `first` of the tile on, to `dst`; their sums began with
+ * qgemm_start_avx2.
+ */
+static inline __attribute__((always_inline)) void qgemm_finish_avx2(const struct qgemm_tile *t,
+                                                                    __m256i sums[][2], uint8_t *dst,
+                                                                    int first, int rows, int block,
+                                                                    int blocks)
 {
     const struct qgemm_columns *c = t->columns + block;
-    const __m256i total[2] = {qgemm_total_avx2(t, low, row, c, 0),
-                              qgemm_total_avx2(t, high, row, c, 1)};
-    uint8_t *dst = t->dst + row * t->dst_row + block * t->dst_panel;
+    if (t->row_sums != NULL) {
+        const __m256i zero[2] = {qgemm_load_avx2(c->w_zero), qgemm_load_avx2(c->w_zero + 8)};
+#pragma GCC unroll 6
+        for (int i = 0; i < rows; i++)
+            for (int h = 0; h < 2; h++)
+                sums[i][h] = _mm256_sub_epi32(
+                    sums[i][h],
+                    _mm256_mullo_epi32(_mm256_set1_epi32(t->row_sums[first + i]), zero[h]));
+    }
     const size_t columns = block + 1 < blocks ? QGEMM_PANEL : (size_t)t->last_columns;
-    if (t->result == QGEMM_I32) {
-        memcpy(dst, total, columns * sizeof(int32_t));
-        return;
-    }
-    __m256 v[2];
-    for (int half = 0; half < 2; half++)
-        v[half] =
-            _mm256_mul_ps(_mm256_cvtepi32_ps(total[half]), _mm256_loadu_ps(c->scale + 8 * half));
-    if (t->result == QGEMM_F32) {
-        for (int half = 0; half < 2; half++)
-            v[half] = _mm256_add_ps(v[half], _mm256_loadu_ps(c->bias + 8 * half));
-        memcpy(dst, v, columns * sizeof(float));
-        return;
-    }
-    int32_t zero = t->y_zero;
     if (t->addend != NULL) {
-        const uint8_t *addend = t->addend + (dst - t->dst);
-        for (int half = 0; half < 2; half++)
-            v[half] = qgemm_add_avx2(t, v[half], addend + 8 * half, (int64_t)columns - 8 * half);
-        zero = t->sum->zero;
+        qgemm_sum_bytes_avx2(t, sums, dst, rows, c, t->result == QGEMM_I8, columns);
+    } else if (t->result == QGEMM_I32) {
+#pragma GCC unroll 6
+        for (int i = 0; i < rows; i++)
+            qgemm_copy_avx2(sums[i], dst + i * t->dst_row, columns);
+    } else if (t->result == QGEMM_F32) {
+#pragma GCC unroll 6
+        for (int i = 0; i < rows; i++) {
+            __m256i numbers[2];
+            for (int h = 0; h < 2; h++)
+                numbers[h] = _mm256_castps_si256(
+                    _mm256_add_ps(_mm256_mul_ps(_mm256_cvtepi32_ps(sums[i][h]),
+                                                _mm256_loadu_ps(c->scale + 8 * h)),
+                                  _mm256_loadu_ps(c->bias + 8 * h)));
+            qgemm_copy_avx2(numbers, dst + i * t->dst_row, columns);
+        }
+    } else if (c->is_bounded) {
+        qgemm_bytes_avx2(t, sums, dst, rows, c, true, columns);
+    } else {
+        qgemm_bytes_avx2(t, sums, dst, rows, c, false, columns);
     }
-    const __m256i words = _mm256_permute4x64_epi64(
-        _mm256_packus_epi32(qgemm_round_avx2(t, v[0], zero), qgemm_round_avx2(t, v[1], zero)),
-        0xd8);
-    const __m128i bytes =
-        _mm_packus_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
-    if (columns == QGEMM_PANEL)
-        _mm_storeu_si128((__m128i *)(void *)dst, bytes);
-    else
-        memcpy(dst, &bytes, columns);
 }
 
 #endif
