@@ -88,7 +88,7 @@ struct qdw_lines {
     const struct qdepthwise_params *p;
     const uint8_t *const *in; /* rows of x from the first result's first tap on */
     uint8_t outside, flip;    /* what lies beside a row, before `flip` changes its top bit */
-    const uint32_t *weights;  /* [kh][quads][shared][16] of four taps */
+    const uint32_t *weights;  /* as the ISA packed them */
     int64_t begin, end;
     int rows;
     int64_t dst_line; /* bytes from one row of results to the next */
@@ -104,7 +104,7 @@ struct qdw_weights {
 };
 
 /* Packs weights less their zero points for qdw_direct, by way of `values` [kh][kw][16], and sums
- * them up; false if one does not fit into a byte.
+ * them up; false if one does not fit, or there is no code for such windows.
  */
 typedef bool (*qdw_pack)(const struct qdepthwise_params *p, const struct qdw_weights *w,
                          uint8_t *values, uint32_t *to, uint32_t sums[QDW_C0]);
@@ -114,6 +114,7 @@ struct qdw_isa {
     qdw_micro pairs;
     qdw_direct direct;
     qdw_pack pack_weights;
+    bool reads_signed; /* `direct` multiplies signed bytes of x as they are */
 };
 
 #endif

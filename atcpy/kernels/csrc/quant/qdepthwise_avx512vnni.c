@@ -221,5 +221,7 @@ static bool pack_weights(const struct qdepthwise_params *p, const struct qdw_wei
 
 void qdepthwise_any_avx512vnni(const struct kernel_args *args)
 {
-    qdepthwise_items(args, &(struct qdw_isa){sum_pairs, sum_lines, pack_weights});
+    qdepthwise_items(
+        args,
+        &(struct qdw_isa){.pairs = sum_pairs, .direct = sum_lines, .pack_weights = pack_weights});
 }

@@ -144,9 +144,11 @@ static void take_weights(struct qdw *d, int64_t block)
         pack_pairs(d, &w, sums);
     d->columns = (struct qgemm_columns){0};
     qgemm_fill(&d->columns, d->args, (enum qgemm_result)p->result, first, channels, p->w_scales);
+    const bool is_signed = d->is_direct && d->isa->reads_signed && p->x_signed == 1;
+    const int32_t outside = is_signed ? (int8_t)(d->outside ^ d->flip) : d->outside;
     for (int64_t i = 0; i < channels; i++)
         d->columns.start[i] =
-            (int32_t)((uint32_t)d->columns.start[i] - (uint32_t)d->outside * sums[i]);
+            (int32_t)((uint32_t)d->columns.start[i] - (uint32_t)outside * sums[i]);
     d->block = block;
 }
 
