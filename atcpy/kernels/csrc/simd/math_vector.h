@@ -8,19 +8,24 @@
 
 #include "simd/vector.h"
 
-/* Splits x = n·ln 2 + r, |r| ≤ ln 2 / 2, and returns e^r − 1; −104 ≤ x ≤ 89. */
-static inline vf vf_expm1_split(vf x, vf *n)
+/* e^r − 1 for r = x − n·ln 2, |r| ≤ ln 2 / 2 */
+static inline vf vf_expm1_of_rest(vf x, vf n)
 {
-    *n = vf_round(x * vf_set1(1.44269504f));
-    vf r =
-        vf_fnma(*n, vf_set1(0.693145752f), x); /* ln 2 in two parts; the first product is exact */
-    r = vf_fnma(*n, vf_set1(1.42860677e-6f), r);
+    vf r = vf_fnma(n, vf_set1(0.693145752f), x); /* ln 2 in two parts; the first product is exact */
+    r = vf_fnma(n, vf_set1(1.42860677e-6f), r);
     vf q = vf_set1(1.38825073e-3f);
     q = vf_fma(q, r, vf_set1(8.36659595e-3f));
     q = vf_fma(q, r, vf_set1(4.16672006e-2f));
     q = vf_fma(q, r, vf_set1(0.166665435f));
     q = vf_fma(q, r, vf_set1(0.49999997f));
     return vf_fma(q, r * r, r);
+}
+
+/* Splits x = n·ln 2 + r, |r| ≤ ln 2 / 2, and returns e^r − 1; −104 ≤ x ≤ 89. */
+static inline vf vf_expm1_split(vf x, vf *n)
+{
+    *n = vf_round(x * vf_set1(1.44269504f));
+    return vf_expm1_of_rest(x, *n);
 }
 
 #ifdef __AVX512F__
@@ -65,6 +70,18 @@ static inline vf vf_exp_split(vf x, vf *n)
 static inline vf vf_exp_split(vf x, vf *n)
 {
     return vf_expm1_split(x, n) + vf_set1(1.0f);
+}
+
+/* Splits e^x · 2^shift = m · power and returns m. The power is 0 where its exponent would be −127,
+ * and infinite where it would be 128.
+ */
+static inline vf vf_exp_power(vf x, float shift, vf *power)
+{
+    /* So large that the last bit of a sum is worth 1: its low bits are the exponent of a float. */
+    const vf large = vf_set1(0x1.8p23f + 127 + shift);
+    const vf sum = vf_fma(x, vf_set1(1.44269504f), large);
+    *power = (vf)((vu)sum << 23);
+    return vf_expm1_of_rest(x, sum - large) + vf_set1(1.0f);
 }
 #endif
 
@@ -125,6 +142,7 @@ static inline vf vf_log(vf x)
     return vf_select(vf_is_nan(x), x, y);
 }
 
+#ifdef __AVX512F__
 /* 1 / (1 + e^−x) = e^x / (e^x + 1), to 3 ulp; from x = 40 on it is 1 in float. */
 static inline vf vf_sigmoid(vf x)
 {
@@ -133,6 +151,31 @@ static inline vf vf_sigmoid(vf x)
     const vf e = vf_scale(m, n);
     return e / (e + vf_set1(1.0f));
 }
+
+/* x · sigmoid(z), to 4 ulp */
+static inline vf vf_times_sigmoid(vf x, vf z)
+{
+    return x * vf_sigmoid(z);
+}
+#else
+/* x · sigmoid(z) = (x / 4) / (1/4 + e^−z / 4), to 3 ulp. A quarter of e^−z is finite as long as
+ * sigmoid(z) is above 1e-39; beyond that it is infinite, and the result 0.
+ */
+static inline vf vf_times_sigmoid(vf x, vf z)
+{
+    const vf quarter = vf_set1(0.25f);
+    vf power;
+    const vf bounded = vf_at_least(vf_set1(-80.0f), vf_at_most(vf_set1(90.2f), -z));
+    const vf m = vf_exp_power(bounded, -2, &power);
+    return x * quarter / vf_fma(m, power, quarter);
+}
+
+/* 1 / (1 + e^−x), to 3 ulp */
+static inline vf vf_sigmoid(vf x)
+{
+    return vf_times_sigmoid(vf_set1(1.0f), x);
+}
+#endif
 
 /* tanh x, to 3 ulp: m / (m + 2) with m = e^2|x| − 1; from |x| = 10 on it is 1 in float. */
 static inline vf vf_tanh(vf x)
