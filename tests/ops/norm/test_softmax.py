@@ -63,6 +63,17 @@ def test_large_numbers_do_not_overflow_or_affect_other_rows(isa: str, op_type: s
 
 
 @pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("axis", [0, 1])
+def test_small_exponentials_are_accurate_down_to_the_normal_range(isa: str, axis: int) -> None:
+    """Results below the normal range may be 0, and those of the masks of attention are."""
+    x = np.concatenate([[0], np.linspace(-110, -1, 2181), [-1e4, -3e38]]).astype("f4")
+    x = np.stack([x, x[::-1], np.roll(x, 5)], 1 - axis)
+    ours = run_op(make_node("Softmax", [x], {"axis": axis}), [x], isa=isa)[0]
+    np.testing.assert_allclose(ours, exactly("Softmax", x, axis), rtol=6e-7, atol=1.2e-38)
+    assert not ours[x <= -1e4].any()
+
+
+@pytest.mark.parametrize("isa", ISAS)
 def test_a_row_sums_to_one(isa: str) -> None:
     x = random([3, 50_021], 0)
     ours = run_op(make_node("Softmax", [x]), [x], isa=isa)[0]

@@ -222,7 +222,7 @@ static void find_largest(struct attend *a, int64_t row, int64_t rows, int64_t fi
     }
     for (int64_t r = 0; r < rows; r += VF) {
         const int64_t n = min_i64(VF, rows - r);
-        vf_store_n(by + r, vf_exp(vf_load_n(by + r, n, 0)), n);
+        vf_store_n(by + r, vf_exp_of_negative(vf_load_n(by + r, n, 0)), n);
     }
 }
 

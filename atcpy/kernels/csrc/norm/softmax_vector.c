@@ -48,7 +48,7 @@ static inline void softmax_columns(const struct kernel_args *args, const float *
     vd total = vd_zero();
     for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, p->n);)
         for (int64_t i = piece.begin; i < piece.end; i++) {
-            const vf e = vf_exp(vf_sub(vf_load_n(src + i * inner, lanes, 0), largest));
+            const vf e = vf_exp_of_negative(vf_sub(vf_load_n(src + i * inner, lanes, 0), largest));
             total = vd_add(total, e);
             if (p->kind == SOFTMAX)
                 vf_store_n(dst + i * inner, e, lanes);

@@ -102,6 +102,18 @@ static inline vf vf_exp(vf x)
     return vf_scale(vf_select(is_zero, vf_set1(0.0f), m), n);
 }
 
+/* e^x for x ≤ 0, to 1.1 ulp; a result below the normal range may be 0. */
+static inline vf vf_exp_of_negative(vf x)
+{
+#ifdef __AVX512F__
+    return vf_exp(x);
+#else
+    vf power;
+    const vf m = vf_exp_power(vf_at_least(vf_set1(-88.0f), x), 0, &power);
+    return m * power;
+#endif
+}
+
 /* e^x − 1, to 2 ulp, for x ≤ 0 */
 static inline vf vf_expm1_of_negative(vf x)
 {

@@ -37,13 +37,13 @@ static inline double exp_row(const struct kernel_args *args, const float *src, i
         vf sum = vf_set1(0);
         int64_t i = begin;
         for (; i + VF <= end; i += VF) {
-            const vf e = vf_exp(vf_sub(vf_load(src + i), shift));
+            const vf e = vf_exp_of_negative(vf_sub(vf_load(src + i), shift));
             sum = vf_add(sum, e);
             if (dst != NULL)
                 vf_store(dst + i, e);
         }
         if (i < end) {
-            const vf e = vf_exp(vf_sub(vf_load_n(src + i, end - i, largest), shift));
+            const vf e = vf_exp_of_negative(vf_sub(vf_load_n(src + i, end - i, largest), shift));
             sum = vf_add(sum, vf_keep_n(e, end - i, 0));
             if (dst != NULL)
                 vf_store_n(dst + i, e, end - i);
