@@ -21,14 +21,15 @@ static inline vf vf_expm1_of_rest(vf x, vf n)
     return vf_fma(q, r * r, r);
 }
 
-/* Splits x = n·ln 2 + r, |r| ≤ ln 2 / 2, and returns e^r − 1; −104 ≤ x ≤ 89. */
-static inline vf vf_expm1_split(vf x, vf *n)
+#ifdef __AVX512F__
+/* Splits e^x = (p + 1) · power and returns p; −87 ≤ x ≤ 88. */
+static inline vf vf_expm1_split(vf x, vf *power)
 {
-    *n = vf_round(x * vf_set1(1.44269504f));
-    return vf_expm1_of_rest(x, *n);
+    const vf n = vf_round(x * vf_set1(1.44269504f));
+    *power = vf_scale(vf_set1(1.0f), n);
+    return vf_expm1_of_rest(x, n);
 }
 
-#ifdef __AVX512F__
 /* Splits e^x = m · 2^⌊n⌋ and returns m; −104 ≤ x ≤ 89. With x = n·ln 2 + r for a multiple n of
  * 1/16, |r| ≤ ln 2 / 32: m is e^r times a root of 2, of which a table has what rounding it leaves
  * out, too.
@@ -65,23 +66,64 @@ static inline vf vf_exp_split(vf x, vf *n)
     const vf q = vf_fma(vf_set1(0.166666667f), r, vf_set1(0.5f));
     return root + vf_fma(vf_fma(q, r * r, r), root, rest);
 }
-#else
-/* Splits e^x = m · 2^n and returns m; −104 ≤ x ≤ 89. */
-static inline vf vf_exp_split(vf x, vf *n)
+
+/* e^x times this; −104 ≤ x ≤ 43. What is below the normal range is no slower, nor less exact. */
+static const float vf_exp_scale = 1.0f;
+static inline vf vf_exp_scaled(vf x)
 {
-    return vf_expm1_split(x, n) + vf_set1(1.0f);
+    vf n;
+    const vf m = vf_exp_split(x, &n);
+    return vf_scale(m, n);
+}
+#else
+/* Returns the whole number n nearest to a · b, and a number whose low nine bits are those of
+ * n + offset + 127, where that is in [0, 511]: the sum is so large that its last bit is worth 1.
+ */
+static inline vf vf_whole(vf a, vf b, int offset, vf *bits)
+{
+    const vf shift = vf_set1(0x1.8p23f + (float)(offset + 127));
+    *bits = vf_fma(a, b, shift);
+    return *bits - shift;
 }
 
-/* Splits e^x · 2^shift = m · power and returns m. The power is 0 where its exponent would be −127,
- * and infinite where it would be 128.
- */
-static inline vf vf_exp_power(vf x, float shift, vf *power)
+/* 2^(n + offset) for n + offset in [−126, 127], and infinite for 128 */
+static inline vf vf_power(vf bits)
 {
-    /* So large that the last bit of a sum is worth 1: its low bits are the exponent of a float. */
-    const vf large = vf_set1(0x1.8p23f + 127 + shift);
-    const vf sum = vf_fma(x, vf_set1(1.44269504f), large);
-    *power = (vf)((vu)sum << 23);
-    return vf_expm1_of_rest(x, sum - large) + vf_set1(1.0f);
+    return (vf)((vu)bits << 23);
+}
+
+/* x · 2^n for x in [1/2, 2], |n| ≤ 250 and an offset of 127; results below the normal range
+ * round once, as the first of the two factors leaves such an x normal
+ */
+static inline vf vf_scale(vf x, vf bits)
+{
+    const vu whole = (vu)bits, half = whole >> 1;
+    return x * (vf)(half << 23) * (vf)((whole - half) << 23);
+}
+
+/* Splits e^x = (p + 1) · power and returns p; −87 ≤ x ≤ 88. */
+static inline vf vf_expm1_split(vf x, vf *power)
+{
+    vf bits;
+    const vf n = vf_whole(x, vf_set1(1.44269504f), 0, &bits);
+    *power = vf_power(bits);
+    return vf_expm1_of_rest(x, n);
+}
+
+/* Splits e^x = m · 2^n and returns m; −104 ≤ x ≤ 89. vf_scale takes n in this form. */
+static inline vf vf_exp_split(vf x, vf *n)
+{
+    const vf whole = vf_whole(x, vf_set1(1.44269504f), 127, n);
+    return vf_expm1_of_rest(x, whole) + vf_set1(1.0f);
+}
+
+/* e^x times this; −104 ≤ x ≤ 43. It is within the normal range, so that one power of two scales. */
+static const float vf_exp_scale = 0x1p64f;
+static inline vf vf_exp_scaled(vf x)
+{
+    vf bits;
+    const vf n = vf_whole(x, vf_set1(1.44269504f), 64, &bits);
+    return (vf_expm1_of_rest(x, n) + vf_set1(1.0f)) * vf_power(bits);
 }
 #endif
 
@@ -102,25 +144,20 @@ static inline vf vf_exp(vf x)
     return vf_scale(vf_select(is_zero, vf_set1(0.0f), m), n);
 }
 
-/* e^x for x ≤ 0, to 1.1 ulp; a result below the normal range may be 0. */
+/* The same for x ≤ 0 */
 static inline vf vf_exp_of_negative(vf x)
 {
-#ifdef __AVX512F__
-    return vf_exp(x);
-#else
-    vf power;
-    const vf m = vf_exp_power(vf_at_least(vf_set1(-88.0f), x), 0, &power);
-    return m * power;
-#endif
+    const vf lowest = vf_set1(-104.0f);
+    const vf e = vf_exp_scaled(vf_at_least(lowest, x));
+    return vf_select(vf_lt(x, lowest), vf_set1(0.0f), e) * vf_set1(1.0f / vf_exp_scale);
 }
 
-/* e^x − 1, to 2 ulp, for x ≤ 0 */
+/* e^x − 1, to 2 ulp, for x ≤ 0; below −20 it is −1 in float. */
 static inline vf vf_expm1_of_negative(vf x)
 {
-    vf n;
-    const vf p = vf_expm1_split(vf_exp_bounded(x), &n), one = vf_set1(1.0f);
-    const vf power = vf_scale(one, n);
-    return vf_fma(power, p, power - one);
+    vf power;
+    const vf p = vf_expm1_split(vf_at_least(vf_set1(-20.0f), x), &power);
+    return vf_fma(power, p, power - vf_set1(1.0f));
 }
 
 /* ln x for finite x > 0, to 1 ulp */
@@ -154,47 +191,37 @@ static inline vf vf_log(vf x)
     return vf_select(vf_is_nan(x), x, y);
 }
 
-#ifdef __AVX512F__
 /* 1 / (1 + e^−x) = e^x / (e^x + 1), to 3 ulp; from x = 40 on it is 1 in float. */
 static inline vf vf_sigmoid(vf x)
 {
-    vf n;
-    const vf m = vf_exp_split(vf_at_most(vf_set1(40.0f), vf_at_least(vf_set1(-104.0f), x)), &n);
-    const vf e = vf_scale(m, n);
-    return e / (e + vf_set1(1.0f));
+    const vf e = vf_exp_scaled(vf_at_most(vf_set1(40.0f), vf_at_least(vf_set1(-104.0f), x)));
+    return e / (e + vf_set1(vf_exp_scale));
 }
 
-/* x · sigmoid(z), to 4 ulp */
+/* x · sigmoid(z), to 4 ulp on AVX-512, else to 3 */
 static inline vf vf_times_sigmoid(vf x, vf z)
 {
+#ifdef __AVX512F__
     return x * vf_sigmoid(z);
-}
 #else
-/* x · sigmoid(z) = (x / 4) / (1/4 + e^−z / 4), to 3 ulp. A quarter of e^−z is finite as long as
- * sigmoid(z) is above 1e-39; beyond that it is infinite, and the result 0.
- */
-static inline vf vf_times_sigmoid(vf x, vf z)
-{
+    /* (x / 4) / (1/4 + e^−z / 4), in one division. A quarter of e^−z is finite as long as
+     * sigmoid(z) is above 1e-39; beyond that it is infinite, and the result 0.
+     */
     const vf quarter = vf_set1(0.25f);
-    vf power;
     const vf bounded = vf_at_least(vf_set1(-80.0f), vf_at_most(vf_set1(90.2f), -z));
-    const vf m = vf_exp_power(bounded, -2, &power);
-    return x * quarter / vf_fma(m, power, quarter);
-}
-
-/* 1 / (1 + e^−x), to 3 ulp */
-static inline vf vf_sigmoid(vf x)
-{
-    return vf_times_sigmoid(vf_set1(1.0f), x);
-}
+    vf bits;
+    const vf n = vf_whole(bounded, vf_set1(1.44269504f), -2, &bits);
+    const vf m = vf_expm1_of_rest(bounded, n) + vf_set1(1.0f);
+    return x * quarter / vf_fma(m, vf_power(bits), quarter);
 #endif
+}
 
 /* tanh x, to 3 ulp: m / (m + 2) with m = e^2|x| − 1; from |x| = 10 on it is 1 in float. */
 static inline vf vf_tanh(vf x)
 {
     const vf one = vf_set1(1.0f), size = vf_at_most(vf_set1(10.0f), vf_abs(x));
-    vf n;
-    const vf p = vf_expm1_split(size + size, &n), power = vf_scale(one, n);
+    vf power;
+    const vf p = vf_expm1_split(size + size, &power);
     const vf m = vf_fma(power, p, power - one);
     return vf_with_sign(m / (m + vf_set1(2.0f)), x);
 }
@@ -231,7 +258,7 @@ static inline vf vf_erf(vf x)
 static inline vf vf_softplus(vf x)
 {
     const vf one = vf_set1(1.0f);
-    const vf e = vf_exp(vf_neg(vf_abs(x))), sum = one + e;
+    const vf e = vf_exp_of_negative(vf_neg(vf_abs(x))), sum = one + e;
     const vf lost = e - (sum - one); /* what rounding the sum left out */
     return vf_at_least(vf_set1(0.0f), x) + (vf_log_of_positive(sum) + lost / sum);
 }

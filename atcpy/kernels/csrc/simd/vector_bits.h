@@ -1,5 +1,5 @@
-/* Powers of two by the bits of floats, where no instruction scales by them: on the
- * vectors and comparisons that the header which includes this one has defined.
+/* Exponents by the bits of floats, where no instruction splits them off: on the vectors and
+ * comparisons that the header which includes this one has defined.
  */
 #ifndef ATC_VECTOR_BITS_H
 #define ATC_VECTOR_BITS_H
@@ -8,21 +8,6 @@
 
 typedef int32_t vi __attribute__((vector_size(4 * VF)));
 typedef uint32_t vu __attribute__((vector_size(4 * VF))); /* wraps around */
-
-/* 2^n for a whole n in [−126, 127] */
-static inline vf vf_power(vi n)
-{
-    return (vf)(((vu)n + 127) << 23);
-}
-
-/* x · 2^n for x in [1/2, 2] and whole |n| ≤ 250; results below the normal range round once, as
- * the first of the two factors leaves such an x normal
- */
-static inline vf vf_scale(vf x, vf n)
-{
-    const vi whole = __builtin_convertvector(n, vi), half = whole >> 1;
-    return x * vf_power(half) * vf_power((vi)((vu)whole - (vu)half));
-}
 
 /* x = m · 2^e with m in [3/4, 3/2), for x finite and above 0; returns m */
 static inline vf vf_split(vf x, vf *e)
