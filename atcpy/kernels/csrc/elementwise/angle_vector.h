@@ -117,18 +117,26 @@ ALWAYS double power_of(double a, double b)
                                    1.5252733804059840e-5,
                                    1.3215486790144309e-6,
                                    1.0178086009239699e-7};
-    int64_t bits, exponent;
+    /* Logical shifts, and integers in the low bits of doubles: few CPUs have instructions for
+     * arithmetic shifts and conversions of 64 bits. √½ is 0x3fe6a09e667f3bcd.
+     */
+    uint64_t bits, exponent;
     memcpy(&bits, &a, sizeof bits);
-    exponent = (bits - INT64_C(0x3fe6a09e667f3bcd)) >> 52;
-    bits -= exponent * (INT64_C(1) << 52);
+    exponent = (bits + (UINT64_C(0x4000000000000000) - UINT64_C(0x3fe6a09e667f3bcd))) >> 52;
+    bits -= (exponent - 1024) << 52;
+    exponent |= UINT64_C(0x4330000000000000); /* 2^52 + exponent */
+    double whole_log;
+    memcpy(&whole_log, &exponent, sizeof whole_log);
+    whole_log -= 0x1p52 + 1024;
     double m;
     memcpy(&m, &bits, sizeof m);
     const double s = (m - 1) / (m + 1);
-    double t = b * ((double)exponent + s * polynomial(s * s, logarithm, 8));
+    double t = b * (whole_log + s * polynomial(s * s, logarithm, 8));
     t = t < -1000 ? -1000 : t > 1000 ? 1000 : t; /* 0 or infinity in float */
-    const double whole = rint(t);
+    const double whole = rint(t), sum = whole + (0x1.8p52 + 1023);
     double scale;
-    bits = ((int64_t)(t == t ? whole : 0) + 1023) * (INT64_C(1) << 52); /* NaN is no integer */
+    memcpy(&bits, &sum, sizeof bits);
+    bits <<= 52; /* of NaN this is anything, and the result NaN */
     memcpy(&scale, &bits, sizeof scale);
     return polynomial(t - whole, power, 10) * scale;
 }
