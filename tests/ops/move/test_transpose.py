@@ -27,6 +27,12 @@ def test_matrices(isa: str, rows: int, columns: int, batch: int, dtype: type) ->
 
 
 @pytest.mark.parametrize("isa", ISAS)
+@given(pixels=st.integers(1, 5000), batch=st.integers(1, 2))
+def test_planes_of_colours_become_pixels(isa: str, pixels: int, batch: int) -> None:
+    check_exact("Transpose", [arange((batch, 3, pixels))], {"perm": (0, 2, 1)}, isa=isa)
+
+
+@pytest.mark.parametrize("isa", ISAS)
 @given(c=st.sampled_from([1, 7, 16, 33]), perm=st.permutations(range(4)))
 def test_blocked_input_is_read_as_it_is(isa: str, c: int, perm: list[int]) -> None:
     check_exact("Transpose", [arange((2, c, 3, 19))], {"perm": tuple(perm)}, isa=isa)

@@ -2,10 +2,26 @@
 #include "move/strided_copy.h"
 #include "simd/transpose_v256.h"
 
+/* Three long rows become triples, as colours of planes become pixels: tiles would be mostly empty.
+ */
+static void interleave_3(const float *restrict src, int64_t apart, float *restrict dst, int64_t n)
+{
+    const float *restrict second = src + apart, *restrict third = second + apart;
+    for (int64_t i = 0; i < n; i++) {
+        dst[3 * i] = src[i];
+        dst[3 * i + 1] = second[i];
+        dst[3 * i + 2] = third[i];
+    }
+}
+
 static void transpose_plate(uint8_t *to, const uint8_t *from, const struct plate *p)
 {
     const float *src = (const float *)(const void *)from;
     float *dst = (float *)(void *)to;
+    if (p->columns == 3 && p->dst_row == 3) {
+        interleave_3(src, p->src_column, dst, p->rows);
+        return;
+    }
     for (int64_t r = 0; r < p->rows; r += TILE)
         for (int64_t c = 0; c < p->columns; c += TILE)
             transpose_tile(src + r + c * p->src_column, p->src_column, p->columns - c, p->rows - r,
