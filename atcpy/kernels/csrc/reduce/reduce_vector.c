@@ -7,8 +7,11 @@
 #include <math.h>
 
 enum {
-    ROW_RUN = 16 * VF, /* of a row, summed in float before it is added in double */
-    COLUMN_RUN = 32,   /* of a column */
+    ROW_RUN = 16 * VF,               /* of a row, summed in float before it is added in double */
+    COLUMN_RUN = 32,                 /* of a column */
+    LINE_FLOATS = VF < 16 ? 16 : VF, /* floats of a line of the cache */
+    AHEAD = 4, /* rows; where they are in other pages, the CPU does not read ahead itself */
+    FAR = AHEAD * 1024,
     PARTS = VF >= 8 ? REDUCE_COLUMNS / VF : 8, /* vectors of a full item, at once */
 };
 
@@ -172,7 +175,11 @@ reduce_columns(struct atc_meter *meter, bool is_long, enum reduce_kind kind, con
                 if (parts == 1 && takes_extreme(kind) && !is_long)
                     m = extreme_column(kind, at, p->reduced_stride[3], p->reduced[3], last, acc);
                 at += m * p->reduced_stride[3];
+                const int64_t ahead = AHEAD * p->reduced_stride[3];
                 for (; m < p->reduced[3]; m++, at += p->reduced_stride[3]) {
+                    for (int a = 0; a < parts && parts == PARTS && ahead > FAR;
+                         a += LINE_FLOATS / VF)
+                        __builtin_prefetch(at + ahead + a * VF);
                     for (int a = 0; a < parts; a++) {
                         const vf x = a < parts - 1 || last == VF ? vf_load(at + a * VF)
                                                                  : vf_load_n(at + a * VF, last, 0);
@@ -264,9 +271,13 @@ static inline __attribute__((always_inline)) void reduce_one(struct atc_meter *m
     else if (columns == REDUCE_COLUMNS)
         for (int64_t c = 0; c < REDUCE_COLUMNS; c += PARTS * VF)
             reduce_columns(meter, is_long, kind, src + c, PARTS, VF, dst + c);
-    else
-        for (int64_t c = 0; c < columns; c += VF)
+    else {
+        int64_t c = 0;
+        for (; !takes_extreme(kind) && c + 2 * VF <= columns; c += 2 * VF)
+            reduce_columns(meter, is_long, kind, src + c, 2, VF, dst + c);
+        for (; c < columns; c += VF)
             reduce_columns(meter, is_long, kind, src + c, 1, min_i64(VF, columns - c), dst + c);
+    }
 }
 
 /* All items of a call. */
