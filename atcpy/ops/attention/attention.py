@@ -47,6 +47,7 @@ def infer_attention(node: Node, known: Known) -> Sequence[TensorDesc]:
     _check_heads(node)
     heads, kv_heads = _heads(node, q.shape, "q_num_heads"), _heads(node, k.shape, "kv_num_heads")
     keys, width = _keys(node, k.shape), _size_of_head(v.shape, kv_heads)
+    _check_columns(node, keys)
     shapes: list[Shape] = [
         (*q.shape[:3], width) if len(q.shape) == 4 else (*q.shape[:2], mul(heads, width)),
         (k.shape[0], kv_heads, keys, _size_of_head(k.shape, kv_heads)),
@@ -80,6 +81,14 @@ def _check_heads(node: Node) -> None:
     if sizes and sizes[0] != sizes[-1]:
         what = f"heads of queries and keys have {sizes[0]} and {sizes[-1]} elements"
         raise ModelInvalid("EZ8888", where=node, what=what)
+
+
+def _check_columns(node: Node, keys: Dim) -> None:
+    """Raise ModelInvalid if the mask has more columns than there are keys, which a single key's would broadcast to."""
+    mask = node.input(_MASK)
+    columns = mask.desc.shape[-1] if mask is not None and mask.desc.shape else 0
+    if isinstance(columns, int) and isinstance(keys, int) and columns > keys:
+        raise ModelInvalid("EZ8888", where=node, what=f"a mask of {columns} columns for {keys} keys")
 
 
 def _heads(node: Node, shape: tuple[D, ...], attr: str) -> D | int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from atcpy.errors import ModelInvalid
 from atcpy.ir import DType
 from tests.harness import make_node
 
@@ -25,3 +26,11 @@ def test_shapes_of_keys_and_scores_are_inferred_with_and_without_a_cache(rank: i
     keys = 7 + past
     shapes = [value.desc.static_shape for value in node.outputs]
     assert shapes == [q.shape, (2, 3, keys, 8), (2, 3, keys, 8), (2, 6, 4, keys)]
+
+
+@pytest.mark.parametrize("keys", [1, 3])
+def test_a_mask_of_more_columns_than_keys_is_refused(keys: int) -> None:
+    q, k = np.zeros((2, 6, 4, 8), F32), np.zeros((2, 6, keys, 8), F32)
+    make_node("Attention", [q, k, k, np.zeros((4, keys), F32)], {})
+    with pytest.raises(ModelInvalid, match=f"a mask of 5 columns for {keys} keys"):
+        make_node("Attention", [q, k, k, np.zeros((4, 5), F32)], {})
