@@ -12,7 +12,7 @@ import numpy as np
 
 from atcpy.ir import DType, Value
 from atcpy.ir.builder import INT64_MAX
-from atcpy.ir.shape import Dim
+from atcpy.ir.shape import Dim, is_static
 from atcpy.ops.attention.attention import MAX_HEAD_SIZE
 from atcpy.ops.contrib.expansion import FLOAT16_MAX, Expansion
 from atcpy.ops.contrib.record import contrib
@@ -131,7 +131,9 @@ def attend(
         added.append(causal_mask(e, q, queries, keys, length))
     masks = [each for each in (*added, bias) if each is not None]
     total = e.sum(*masks) if masks else None
-    if has_kernel(e, q, k, v, past, is_joined=is_joined) and reads_masks(total, bias, _size(k, axis), past):
+    has_columns = is_causal and not by_attribute
+    is_read = reads_masks(total, bias, _size(k, axis), past, has_columns=has_columns)
+    if has_kernel(e, q, k, v, past, is_joined=is_joined) and is_read:
         count, scale = e.count("num_heads"), e.node.float_attr("scale", 0.0)
         attrs: dict[str, object] = {"is_causal": 1} if by_attribute else {}
         attrs |= {"scale": scale} if scale else {}
@@ -167,15 +169,21 @@ def has_kernel(e: Expansion, q: Value, k: Value, v: Value, past: Sequence[Value]
     )
 
 
-def reads_masks(total: Value | None, bias: Value | None, new: Dim | None, past: Sequence[Value]) -> bool:
-    """Whether Attention reads these masks as they are: they have a number for each key, and none hides all keys of a
-    query, for which the standard gives zeros and ONNX Runtime's op NaN.
+def reads_masks(
+    total: Value | None, bias: Value | None, new: Dim | None, past: Sequence[Value], *, has_columns: bool = False
+) -> bool:
+    """Whether Attention reads the sum of these masks as it is: it has a number for each key, and none hides all keys of
+    a query, for which the standard gives zeros and ONNX Runtime's op NaN. Of open sizes only `has_columns` tells the
+    first: one of the masks was made with a column for each key.
     """
     if total is None:
         return True
     old = _size(past[0], 2) if past else 0
     shape = total.desc.shape
-    if not (isinstance(new, int) and isinstance(old, int)) or not shape or len(shape) > 4 or shape[-1] != new + old:
+    if new is None or old is None or not shape or len(shape) > 4:
+        return False
+    sizes = (old, new, shape[-1])
+    if not (sizes[0] + sizes[1] == sizes[2] if is_static(sizes) else has_columns):
         return False
     return bias is None or not may_hide_rows(bias)
 

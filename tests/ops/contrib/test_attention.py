@@ -1,11 +1,15 @@
 """Attention ops, embeddings and rotary positions of com.microsoft against ONNX Runtime."""
 
+from pathlib import Path
+
 import numpy as np
+import onnx
 import pytest
 
-from atcpy.errors import Unsupported
-from tests.ops.contrib.cases import assert_as_in_ort, expanded, floats, integers, make_model, results_of
-from tests.parsers.onnx.canonical import Array
+import atcpy
+from atcpy.errors import ModelInvalid, Unsupported
+from tests.ops.contrib.cases import assert_as_in_ort, expanded, feeds_of, floats, integers, make_model, results_of
+from tests.parsers.onnx.canonical import Array, run_ort
 
 B, S, N, H, P = 2, 4, 2, 8, 3
 D = N * H
@@ -33,6 +37,61 @@ def test_attention_continues_a_past(causal: int) -> None:
     attrs = {"num_heads": N, "unidirectional": causal, "scale": 0.25}
     for symbolic in (False, True):
         assert_as_in_ort("Attention", [*QKV, mask, past], attrs, outputs=2, symbolic=symbolic)
+
+
+def _continued(causal: int, mask_dims: list[str | int] | None, past_dim: str | int = "past") -> onnx.ModelProto:
+    """Attention behind a past, of a mask [batch, …] and of an open number of keys."""
+    past = floats(2, B, N, P, H)
+    attrs = {"num_heads": N, "unidirectional": causal}
+    model = make_model("Attention", [*QKV, np.ones((B, P + S), np.int32), past], attrs, constants=(1, 2), outputs=2)
+    dims: dict[str, list[str | int]] = {
+        "i0": ["batch", "new", D],
+        "i3": mask_dims or ["batch", "total"],
+        "i4": [2, "batch", N, past_dim, H],
+    }
+    for info in model.graph.input:
+        for dim, size in zip(info.type.tensor_type.shape.dim, dims[info.name], strict=True):
+            dim.CopyFrom(onnx.helper.make_tensor_value_info("", 1, [size]).type.tensor_type.shape.dim[0])
+    return model
+
+
+@pytest.mark.parametrize(
+    ("causal", "mask_dims", "past", "is_kept"),
+    [
+        (1, None, "past", True),  # the causal mask has a column for each key
+        (1, ["batch", P + S], "past", True),
+        (1, ["batch", P + S + 1], P, True),  # the number of new keys is open
+        (0, None, "past", False),  # a shorter mask would hide keys
+        (0, ["batch", P + S], "past", False),
+    ],
+)
+def test_attention_of_open_sizes_stays_one_node(
+    causal: int, mask_dims: list[str | int] | None, past: str | int, is_kept: bool
+) -> None:
+    graph = expanded(_continued(causal, mask_dims, past))
+    assert any(True for _ in graph.nodes_of("Attention")) == is_kept
+
+
+def test_attention_of_a_mask_of_all_open_sizes_is_as_in_ort() -> None:
+    model = _continued(1, None)
+    feeds = [QKV[0], np.ones((B, P + S), np.int32), floats(2, B, N, P, H)]
+    feeds[1][0, :2] = 0
+    arrays = [feeds[0], None, None, *feeds[1:]]
+    expected = run_ort(model, feeds_of(model, arrays))
+    graph, got = results_of(model, arrays)
+    assert any(True for _ in graph.nodes_of("Attention"))
+    for have, want in zip(got, expected, strict=True):
+        np.testing.assert_allclose(have, want, rtol=1e-4, atol=1e-5)
+
+
+def test_a_mask_of_more_columns_than_keys_is_refused(tmp_path: Path) -> None:
+    onnx.save(_continued(1, None), tmp_path / "m.onnx")
+    atcpy.convert(tmp_path / "m.onnx", tmp_path / "m.om", soc="Ascend910")
+    session = atcpy.InferenceSession(tmp_path / "m.om", threads=1)
+    for new, old, columns in ((1, 0, 5), (1, 3, 5), (S, P, P + S + 1)):
+        feeds = {"i0": floats(B, new, D), "i3": np.ones((B, columns), np.int32), "i4": floats(2, B, N, old, H)}
+        with pytest.raises(ModelInvalid, match="EZ8888"):
+            session.run(None, feeds)
 
 
 def test_attention_with_different_qkv_hidden_sizes() -> None:
