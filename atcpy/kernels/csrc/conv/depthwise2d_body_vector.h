@@ -9,13 +9,19 @@
 #include "simd/activation_vector.h"
 #include "simd/count_up.h"
 
-/* As many sums as leave registers for the taps of a row. */
+/* As many sums as leave registers for the taps of a row: three, or five. */
 #ifdef __AVX512F__
-enum { MAX_SLIDE = 14 };
-#define COUNT_TO_MAX_SLIDE COUNT_TO_14
+enum { MAX_SLIDE = 14, MAX_SLIDE_5 = 14 };
+#define COUNT_TO_MAX_SLIDE   COUNT_TO_14
+#define COUNT_TO_MAX_SLIDE_5 COUNT_TO_14
+#elif defined __AVX2__
+enum { MAX_SLIDE = 12, MAX_SLIDE_5 = 8 };
+#define COUNT_TO_MAX_SLIDE   COUNT_TO_12
+#define COUNT_TO_MAX_SLIDE_5 COUNT_TO_8
 #else
-enum { MAX_SLIDE = 8 };
-#define COUNT_TO_MAX_SLIDE COUNT_TO_8
+enum { MAX_SLIDE = 8, MAX_SLIDE_5 = 8 };
+#define COUNT_TO_MAX_SLIDE   COUNT_TO_8
+#define COUNT_TO_MAX_SLIDE_5 COUNT_TO_8
 #endif
 enum { VECTORS = CONV_C0 / VF, MAX_TILE = 8 / VECTORS, MAX_TAPS = 5 };
 
@@ -134,11 +140,11 @@ typedef const dw_slide_fn dw_slides[2][2][MAX_SLIDE];
 #define DEFINE_SLIDES(name, type)                                                                  \
     COUNT_TO_MAX_SLIDE(DEFINE, type, 3, 1)                                                         \
     COUNT_TO_MAX_SLIDE(DEFINE, type, 3, 2)                                                         \
-    COUNT_TO_MAX_SLIDE(DEFINE, type, 5, 1)                                                         \
-    COUNT_TO_MAX_SLIDE(DEFINE, type, 5, 2)                                                         \
+    COUNT_TO_MAX_SLIDE_5(DEFINE, type, 5, 1)                                                       \
+    COUNT_TO_MAX_SLIDE_5(DEFINE, type, 5, 2)                                                       \
     static dw_slides name = {                                                                      \
         {{COUNT_TO_MAX_SLIDE(NAME, type, 3, 1)}, {COUNT_TO_MAX_SLIDE(NAME, type, 3, 2)}},          \
-        {{COUNT_TO_MAX_SLIDE(NAME, type, 5, 1)}, {COUNT_TO_MAX_SLIDE(NAME, type, 5, 2)}},          \
+        {{COUNT_TO_MAX_SLIDE_5(NAME, type, 5, 1)}, {COUNT_TO_MAX_SLIDE_5(NAME, type, 5, 2)}},        \
     };
 
 /* The functions that slide over the input, by width; NULL: none. */
@@ -242,7 +248,7 @@ static inline __attribute__((always_inline)) void dw_slide_row(const struct dept
                                                                struct dw_tile *t, int64_t row,
                                                                int64_t begin, int64_t end)
 {
-    const int64_t tiles = ceil_div(end - begin, MAX_SLIDE);
+    const int64_t tiles = ceil_div(end - begin, p->kw == 5 ? MAX_SLIDE_5 : MAX_SLIDE);
     const int64_t width = (end - begin) / tiles, wider = (end - begin) % tiles;
     for (int64_t tile = 0, column = begin; tile < tiles; tile++) {
         t->left = column * p->sw - p->pl;
