@@ -144,7 +144,9 @@ def test_keys_of_earlier_steps_lie_in_the_caches(
     attrs["is_causal"] = int(causal)
     expected = reference_op(make_node("Attention", arrays, attrs, outputs=3), arrays)
     keys, rows = expected[1].shape[2], expected[1].shape[2] + room
-    node = make_node("Attention", arrays[:4], attrs, outputs=3)
+    node = make_node("Attention", arrays, attrs, outputs=3)
+    assert node.graph is not None
+    node.graph.set_inputs(node, node.inputs[:4])
     before = {}
     for index, result in enumerate(expected[1:], start=1):
         before[index] = np.full((*result.shape[:2], rows, result.shape[3]), np.nan, F32)
@@ -204,7 +206,10 @@ def test_caches_may_be_of_float16(
     arrays[4:] = [array.astype(F32) for array in halves]
     expected = reference_op(make_node("Attention", arrays, attrs, outputs=3), arrays)
     before: dict[int, Array] = {}
-    node = make_node("Attention", arrays[:4] if is_kept else arrays, attrs, outputs=3)
+    node = make_node("Attention", arrays, attrs, outputs=3)
+    if is_kept:
+        assert node.graph is not None
+        node.graph.set_inputs(node, node.inputs[:4])
     operands = arrays[:4] if is_kept else [*arrays[:4], *halves]
     for value in node.operands[4:]:
         value.desc = TensorDesc.plain(DType.FLOAT16, value.desc.shape)
