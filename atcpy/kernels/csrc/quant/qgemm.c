@@ -257,6 +257,17 @@ static int64_t choose_reading(const struct qgemm_params *p, const struct atc_cpu
     return budget / b->row_bytes;
 }
 
+/* Whether the row of this CPU multiplies words: AVX2's does. */
+static bool widens_panels(const struct atc_cpu *cpu)
+{
+#ifdef ATC_X86
+    return cpu->isa == ISA_AVX2;
+#else
+    (void)cpu;
+    return false;
+#endif
+}
+
 static struct blocking block(const struct qgemm_params *p, const struct atc_cpu *cpu)
 {
     struct blocking b = {.rows = p->oh * p->ow};
@@ -285,7 +296,7 @@ static struct blocking block(const struct qgemm_params *p, const struct atc_cpu 
         b.x_bytes = atc_mul(b.chunk_rows, b.row_bytes);
     }
     b.x_line = p->sh * b.pitch;
-    if (cpu->isa == ISA_AVX2 && b.rows >= LEAST_WIDE_ROWS)
+    if (widens_panels(cpu) && b.rows >= LEAST_WIDE_ROWS)
         b.wide_bytes = QGEMM_MAX_BLOCKS * 2 * b.panel_bytes;
     return b;
 }
