@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from atcpy.ir import DType, Region, Slot, TensorDesc
 from atcpy.ir.tensor import Array
 from atcpy.kernels import _kernels, table
+from atcpy.ops.conv.winograd import as_winograd
 from tests.effort import trials
 from tests.harness import make_node, run_op
 from tests.isa import ISAS
@@ -71,6 +72,24 @@ def test_a_scaled_conv(case: str, isa: str, half: type) -> None:
     node = make_node("Conv", [x, product, bias], attrs, constants=(1, 2))
     expected = run_op(node, [x, product, bias], blocked=x_shape[1] > 4, isa=isa, threads=2)[0]
     np.testing.assert_array_equal(ours, expected)
+
+
+@HALVES
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("scaled", [False, True])
+@pytest.mark.parametrize(("c", "m"), [(35, 40), (16, 32), (200, 17)])  # 200: several runs of input channels
+def test_winograd(c: int, m: int, scaled: bool, isa: str, half: type) -> None:
+    rng = np.random.default_rng(9)
+    x, w = rng.standard_normal((2, c, 9, 7), np.float32), narrow(rng, (m, c, 3, 3), half)
+    bias, scale = (rng.standard_normal(m, np.float32) for _ in range(2))
+    product = w.astype(np.float32) * scale.reshape(-1, 1, 1, 1) if scaled else w.astype(np.float32)
+    results = []
+    for arrays in ([x, w, bias, None, scale if scaled else None], [x, product, bias]):
+        node = make_node("FusedConv", arrays, {"pads": (1, 1, 1, 1)}, constants=(1, 2, 4)[: len(arrays) - 1])
+        rows: list[str] = []
+        results += run_op(node, arrays, blocked=True, isa=isa, threads=2, rows=rows, rewrite=as_winograd)
+        assert rows == [f"winograd2d_f32_{isa}"]
+    np.testing.assert_array_equal(*results)
 
 
 @HALVES

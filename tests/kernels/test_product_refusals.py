@@ -155,17 +155,11 @@ def test_sizes_out_of_range_are_refused(base: str) -> None:
                 load(base, {field.name: changed}, operands(base))
 
 
-def test_winograd_takes_no_weights_of_16_bits() -> None:
+@pytest.mark.parametrize(("weights", "dtype"), [(HALF, np.float16), (PAIRS, ml_dtypes.bfloat16)], ids=["half", "pairs"])
+def test_winograd_takes_weights_of_16_bits(weights: dict[str, str], dtype: type) -> None:
     arrays = operands("winograd2d")
-    arrays[1] = arrays[1].astype(np.float16)
-    with pytest.raises(Refused, match="neither float32 nor pairs of bfloat16"):
-        load("winograd2d", HALF, arrays)
-
-
-def test_winograd_takes_pairs() -> None:
-    arrays = operands("winograd2d")
-    arrays[1] = arrays[1].astype(ml_dtypes.bfloat16)
-    load("winograd2d", PAIRS, arrays)
+    arrays[1] = arrays[1].astype(dtype)
+    load("winograd2d", weights, arrays)
 
 
 @pytest.mark.parametrize(

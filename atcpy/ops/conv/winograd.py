@@ -20,14 +20,14 @@ _OF_INPUTS = 470  # of a tile and a block of input channels
 _OF_RESULTS = 250  # of a tile and a block of output channels
 _CHUNK = 49  # tiles for which filters are transformed once; the kernel takes as many as fit into the cache
 _ONLY: Final = {"kh": 3, "kw": 3, "sh": 1, "sw": 1, "dh": 1, "dw": 1, "group": 1, "src_c0": C0}
-_RATES: Final = {"f32": 1, "bf16_vnni2": 2}  # products of the definition in the time of one in float32
+_PAIRS: Final = "bf16_vnni2"  # of which the definition multiplies two in the time of one in float32
 
 
 def takes_winograd(call: KernelCall) -> bool:
     """Whether a launch is a convolution that `winograd2d` computes, and of known sizes but for the batch."""
     if call.family != DIRECT or not _ONLY.items() <= call.params.items():
         return False
-    return call.params["weights"] in _RATES and None not in _sizes(call)
+    return None not in _sizes(call)
 
 
 def as_winograd(call: KernelCall) -> KernelCall:
@@ -44,7 +44,7 @@ def gain(call: KernelCall) -> float:
     products = _POSITIONS * tiles * c * m_blocks
     filters = _OF_FILTERS * c * m_blocks * -(-tiles // _CHUNK)
     borders = tiles * (_OF_INPUTS * c_blocks + _OF_RESULTS * m_blocks)
-    direct = _TAPS * oh * ow * c * m_blocks / _RATES[str(call.params["weights"])]
+    direct = _TAPS * oh * ow * c * m_blocks / (2 if call.params["weights"] == _PAIRS else 1)
     return direct / (products + filters + borders)
 
 

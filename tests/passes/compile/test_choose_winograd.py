@@ -78,7 +78,7 @@ def test_the_batch_may_be_open_but_not_height_and_width(dims: str, family: str) 
     "change",
     [
         {"kh": 1}, {"kw": 5}, {"sh": 2}, {"sw": 2}, {"dh": 2}, {"dw": 3}, {"group": 2, "cg": 32, "mg": 32},
-        {"src_c0": 1}, {"weights": "f16"},
+        {"src_c0": 1},
     ],
     ids=str,
 )  # fmt: skip
@@ -86,6 +86,13 @@ def test_other_convolutions_are_left_alone(change: dict[str, ParamValue]) -> Non
     assert takes_winograd(call())
     assert not takes_winograd(call(**change))
     assert not takes_winograd(replace(call(), family="conv_transpose2d"))
+
+
+@pytest.mark.parametrize(("weights", "ratio"), [("f16", 1), ("bf16", 1), ("bf16_vnni2", 0.5)])
+def test_weights_of_16_bits_gain_as_much_unless_the_definition_multiplies_pairs(weights: str, ratio: float) -> None:
+    narrow = call(weights=weights)
+    assert takes_winograd(narrow)
+    assert gain(narrow) == ratio * gain(call())
 
 
 @pytest.mark.parametrize(

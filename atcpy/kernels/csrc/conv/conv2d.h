@@ -212,6 +212,22 @@ struct conv2d_run {
     int64_t stride; /* floats from one output block to the next */
 };
 
+/* The factors of the weights of an output block, in `room` where they end within it; NULL: none. */
+static inline const float *conv2d_scale_of(const struct conv2d_weights *w, int64_t block,
+                                           float room[CONV_C0])
+{
+    if (w->scale == NULL)
+        return NULL;
+    const float *scale = w->scale + block * CONV_C0;
+    const int64_t channels = w->m - block * CONV_C0;
+    if (channels >= CONV_C0)
+        return scale;
+    memset(room, 0, CONV_C0 * sizeof *room);
+    for (int64_t i = 0; i < channels; i++)
+        room[i] = scale[i];
+    return room;
+}
+
 /* The `count` weights from number `first` on of each of `blocks` blocks from `block` on, which lie
  * `stride` apart.
  */
@@ -225,14 +241,11 @@ static inline struct conv2d_run conv2d_run_at(const struct conv2d_weights *w,
     if (w->type == WEIGHTS_BF16_VNNI2 && isa->vnni == 2)
         return (struct conv2d_run){(const float *)w->all + first / 2, stride / 2};
     for (int b = 0; b < blocks; b++) {
-        float scale[CONV_C0] = {0};
-        const int64_t channel = (block + b) * CONV_C0;
-        for (int64_t i = 0; w->scale != NULL && i < min_i64(CONV_C0, w->m - channel); i++)
-            scale[i] = w->scale[channel + i];
+        float room[CONV_C0];
+        const float *scale = conv2d_scale_of(w, block + b, room);
         for (struct atc_piece piece = {0}; atc_next_piece(w->args, &piece, count);)
-            isa->widen(w->type, (const uint16_t *)w->all + first + b * stride + piece.begin,
-                       w->scale != NULL ? scale : NULL, w->widened + b * count + piece.begin,
-                       piece.end - piece.begin);
+            isa->widen(w->type, (const uint16_t *)w->all + first + b * stride + piece.begin, scale,
+                       w->widened + b * count + piece.begin, piece.end - piece.begin);
     }
     return (struct conv2d_run){w->widened, count};
 }

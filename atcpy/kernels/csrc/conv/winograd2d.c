@@ -11,8 +11,6 @@ static const char *check(const struct task_view *task)
     if (p->kh != WINO_TAPS || p->kw != WINO_TAPS || p->sh != 1 || p->sw != 1 || p->dh != 1 ||
         p->dw != 1 || p->group != 1)
         return "the filters are not of 3x3 at stride 1 in one group";
-    if (p->weights != WEIGHTS_F32 && p->weights != WEIGHTS_BF16_VNNI2)
-        return "the weights are neither float32 nor pairs of bfloat16";
     return NULL;
 }
 
@@ -109,7 +107,7 @@ struct drive {
     struct blocking b;
     struct atc_meter *meter;
     const float *x, *bias, *residual; /* x and residual may be bfloat16, as y */
-    const uint8_t *weights;
+    struct conv2d_weights w;
     int64_t filters_bytes; /* of FILTERS weights */
     float *y;
     float *inputs;  /* [WINO_POSITIONS][c1][chunk][16] */
@@ -202,24 +200,25 @@ static struct run run_after(const struct drive *d, const struct run *run)
 /* The filters for each further block of input channels follow. */
 static const uint8_t *filters_of(const struct drive *d, const struct run *run, int64_t block)
 {
-    return d->weights + ((run->block + block) * d->b.c1 + run->c1) * d->filters_bytes;
+    return (const uint8_t *)d->w.all +
+           ((run->block + block) * d->b.c1 + run->c1) * d->filters_bytes;
 }
 
-/* Some filters in float32: where they lie, or widened into `room`. */
-static const float *widened(const struct drive *d, const uint8_t *filters, float *room)
+/* Some filters in float32: where they lie, or widened into the room of `w`. */
+static const float *widened(const struct drive *d, const uint8_t *filters, const float *scale)
 {
-    if (d->p->weights == WEIGHTS_F32)
+    if (d->w.type == WEIGHTS_F32)
         return (const float *)filters;
-    d->isa->gemm->widen((enum weight_type)d->p->weights, (const uint16_t *)filters, NULL, room,
-                        FILTERS);
-    return room;
+    d->isa->gemm->widen(d->w.type, (const uint16_t *)filters, scale, d->w.widened, FILTERS);
+    return d->w.widened;
 }
 
 static void transform_filters(const struct drive *d, const struct run *run)
 {
     const struct run after = run_after(d, run);
-    float room[FILTERS];
-    for (int64_t block = 0; block < run->blocks; block++)
+    for (int64_t block = 0; block < run->blocks; block++) {
+        float room[CONV_C0];
+        const float *scale = conv2d_scale_of(&d->w, run->block + block, room);
         for (int64_t i = 0; i < run->length; i++) {
             if (atc_spend(d->meter, 8 * MATRIX))
                 return;
@@ -227,9 +226,10 @@ static void transform_filters(const struct drive *d, const struct run *run)
             const uint8_t *next = i + 1 < run->length       ? filters + d->filters_bytes
                                   : block + 1 < run->blocks ? filters_of(d, run, block + 1)
                                                             : filters_of(d, &after, 0);
-            d->isa->filters(widened(d, filters, room), (const float *)next,
+            d->isa->filters(widened(d, filters, scale), (const float *)next,
                             d->filters + (block * run->length + i) * MATRIX, d->b.filter_stride);
         }
+    }
 }
 
 /* Adds the products of a run: at each position a matrix of tiles by channels, times one of input by
@@ -307,12 +307,18 @@ void winograd2d_drive(const struct kernel_args *args, const struct wino_isa *isa
 {
     struct atc_meter meter = {.args = args};
     const struct winograd2d_params *p = args->params;
+    float filters[FILTERS]; /* widened */
     struct drive d = {.p = p,
                       .isa = isa,
                       .b = block(p, args->cpu),
                       .meter = &meter,
                       .x = args->src[CONV_X],
-                      .weights = args->src[CONV_W],
+                      .w = {.args = args,
+                            .all = args->src[CONV_W],
+                            .type = (enum weight_type)p->weights,
+                            .scale = args->src[CONV_SCALE],
+                            .m = p->m,
+                            .widened = filters},
                       .filters_bytes = FILTERS * weight_bytes(p->weights),
                       .bias = args->src[CONV_BIAS],
                       .residual = args->src[CONV_RESIDUAL],

@@ -1,7 +1,6 @@
 /* winograd2d: what conv2d computes, for filters of 3x3 at stride 1 in one group, by Winograd's
  * F(4x4, 3x3): a tile of 4x4 results takes 36 products for a pair of channels, where the definition
- * takes 144. Operands and arguments are those of conv2d, with blocks of input channels and float32
- * weights.
+ * takes 144. Operands and arguments are those of conv2d, with blocks of input channels.
  *
  *     y = Aᵀ [Σ (G g Gᵀ) ∘ (Bᵀ d B)] A      g: a filter of 3x3, d: 6x6 inputs; a sum over channels
  *
