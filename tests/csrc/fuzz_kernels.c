@@ -403,7 +403,7 @@ static void sum_panels(const struct trial *t)
     for (int64_t at = 0; at < t->needs->extents[QGEMM_W]; at += panel_bytes) {
         uint8_t *panel = content[QGEMM_W] + at;
         uint32_t sums[QGEMM_PANEL] = {0};
-        for (int64_t i = 0; i < rows; i++) {
+        for (int64_t i = 0; i < qgemm_multiplied_k1(p) * QGEMM_BLOCK; i++) {
             const bool is_unsigned = p->w_signed == 0 && real[i] != 0;
             const int32_t weight = is_unsigned ? panel[i] : (int8_t)panel[i];
             sums[i % QGEMM_BLOCK / QGEMM_K0] += (uint32_t)weight;

@@ -146,7 +146,8 @@ static void take_weights(struct qdw *d, int64_t block)
     qgemm_fill(&d->columns, d->args, (enum qgemm_result)p->result, first, channels, p->w_scales);
     const bool is_signed = d->is_direct && d->isa->reads_signed && p->x_signed == 1;
     const int32_t outside = is_signed ? (int8_t)(d->outside ^ d->flip) : d->outside;
-    for (int64_t i = 0; i < channels; i++)
+    /* Channels beyond the last one, too: all rows compute the same of what lies there. */
+    for (int64_t i = 0; i < QDW_C0; i++)
         d->columns.start[i] =
             (int32_t)((uint32_t)d->columns.start[i] - (uint32_t)outside * sums[i]);
     d->block = block;

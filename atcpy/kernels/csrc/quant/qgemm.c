@@ -433,16 +433,16 @@ static void fill_columns(const struct drive *d, int64_t first, int64_t columns,
     memcpy(sums, panel + d->b.panel_bytes - QGEMM_BLOCK, sizeof sums);
     *to = (struct qgemm_columns){0};
     qgemm_fill(to, d->args, (enum qgemm_result)p->result, first, columns, p->w_scales);
-    if (d->needs_sums)
-        for (int64_t i = 0; i < columns; i++) {
-            const int32_t zero =
-                zero_at(d->args->src[QGEMM_W_ZERO], p->w_zeros, first + i, p->w_signed == 1);
-            sums[i] = (int32_t)((uint32_t)sums[i] - products * (uint32_t)zero);
-            to->w_zero[i] = p->w_signed == 1 ? zero : zero - 128;
-        }
-    else if (p->w_signed == 0) /* every zero point is the middle */
-        for (int i = 0; i < QGEMM_PANEL; i++)
-            sums[i] = (int32_t)((uint32_t)sums[i] - products * 128);
+    const int32_t middle = p->w_signed == 1 ? 0 : 128;
+    for (int64_t i = 0; i < QGEMM_PANEL; i++) {
+        /* Without sums of rows, every zero point is the middle. */
+        const int32_t zero =
+            d->needs_sums && i < columns
+                ? zero_at(d->args->src[QGEMM_W_ZERO], p->w_zeros, first + i, p->w_signed == 1)
+                : middle;
+        sums[i] = (int32_t)((uint32_t)sums[i] - products * (uint32_t)zero);
+        to->w_zero[i] = zero - middle;
+    }
     for (int i = 0; i < QGEMM_PANEL; i++)
         to->start[i] = (int32_t)((uint32_t)to->start[i] - (uint32_t)d->x_zero * (uint32_t)sums[i]);
 }
@@ -773,8 +773,7 @@ void qgemm_drive(const struct kernel_args *args, const struct qgemm_isa *isa)
     d.ones = d.copied_x + scratch.ones;
     d.packed_w = d.copied_x + scratch.w;
     d.wide_w = (int16_t *)(void *)(d.copied_x + scratch.wide);
-    /* A window of one tap ends with the channels beyond the last one, whose weights are 0. */
-    d.k1 = p->kh == 1 && p->kw == 1 ? ceil_div(p->cg, QGEMM_K0) : qgemm_k1(p);
+    d.k1 = qgemm_multiplied_k1(p);
     fill_steps(&d);
     if (d.needs_sums || (p->w_packed == 1 && p->w_signed == 0))
         qgemm_ones(args, d.ones);

@@ -153,6 +153,14 @@ static inline int64_t qgemm_k1(const struct qgemm_params *p)
     return ceil_div(qgemm_k(p), QGEMM_K0);
 }
 
+/* Of these, those that are multiplied: a window of one tap ends with the channels beyond the last
+ * one, whose weights are 0.
+ */
+static inline int64_t qgemm_multiplied_k1(const struct qgemm_params *p)
+{
+    return p->kh == 1 && p->kw == 1 ? ceil_div(p->cg, QGEMM_K0) : qgemm_k1(p);
+}
+
 /* Copies of x and w in the order that micro-kernels read: qgemm_pack.c. What lies outside the
  * picture is `outside`.
  */
