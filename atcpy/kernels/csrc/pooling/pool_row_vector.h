@@ -208,10 +208,10 @@ static inline __attribute__((always_inline)) void pool_columns(struct atc_meter 
     const int64_t slots = min_i64(POOL_SLOTS, POOL_JOINED / width);
     const vf none = vf_set1(is_max ? -INFINITY : 0.0f);
     for (int64_t slot = 0; slot < slots; slot++) {
-        float *joined = p->joined + slot * width - begin;
-        for (int64_t x = begin; x < first; x += VF)
+        float *joined = p->joined + slot * width;
+        for (int64_t x = 0; x < first - begin; x += VF)
             vf_store(joined + x, none);
-        for (int64_t x = last; x < end; x += VF)
+        for (int64_t x = last - begin; x < end - begin; x += VF)
             vf_store(joined + x, none);
     }
     struct pool_row row = pool_row_at(p, args->begin);
