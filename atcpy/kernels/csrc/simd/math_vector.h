@@ -110,11 +110,17 @@ static inline vf vf_expm1_split(vf x, vf *power)
     return vf_expm1_of_rest(x, n);
 }
 
+/* Splits e^x = m · 2^n and returns m, and n + offset as vf_whole does; −104 ≤ x ≤ 91. */
+static inline vf vf_exp_whole(vf x, int offset, vf *bits)
+{
+    const vf n = vf_whole(x, vf_set1(1.44269504f), offset, bits);
+    return vf_expm1_of_rest(x, n) + vf_set1(1.0f);
+}
+
 /* Splits e^x = m · 2^n and returns m; −104 ≤ x ≤ 89. vf_scale takes n in this form. */
 static inline vf vf_exp_split(vf x, vf *n)
 {
-    const vf whole = vf_whole(x, vf_set1(1.44269504f), 127, n);
-    return vf_expm1_of_rest(x, whole) + vf_set1(1.0f);
+    return vf_exp_whole(x, 127, n);
 }
 
 /* e^x times this; −104 ≤ x ≤ 43. It is within the normal range, so that one power of two scales. */
@@ -122,8 +128,8 @@ static const float vf_exp_scale = 0x1p64f;
 static inline vf vf_exp_scaled(vf x)
 {
     vf bits;
-    const vf n = vf_whole(x, vf_set1(1.44269504f), 64, &bits);
-    return (vf_expm1_of_rest(x, n) + vf_set1(1.0f)) * vf_power(bits);
+    const vf m = vf_exp_whole(x, 64, &bits);
+    return m * vf_power(bits);
 }
 #endif
 
@@ -210,8 +216,7 @@ static inline vf vf_times_sigmoid(vf x, vf z)
     const vf quarter = vf_set1(0.25f);
     const vf bounded = vf_at_least(vf_set1(-80.0f), vf_at_most(vf_set1(90.2f), -z));
     vf bits;
-    const vf n = vf_whole(bounded, vf_set1(1.44269504f), -2, &bits);
-    const vf m = vf_expm1_of_rest(bounded, n) + vf_set1(1.0f);
+    const vf m = vf_exp_whole(bounded, -2, &bits);
     return x * quarter / vf_fma(m, vf_power(bits), quarter);
 #endif
 }
