@@ -121,13 +121,5 @@ static inline void reduce_items(const struct kernel_args *args, bool max, bool l
 
 void argreduce_f32_avx512f(const struct kernel_args *args)
 {
-    const struct argreduce_params *p = args->params;
-    if (p->kind == ARG_MAX && !p->last)
-        reduce_items(args, true, false);
-    else if (p->kind == ARG_MAX)
-        reduce_items(args, true, true);
-    else if (!p->last)
-        reduce_items(args, false, false);
-    else
-        reduce_items(args, false, true);
+    argreduce_run(args, reduce_items);
 }
