@@ -176,10 +176,8 @@ static struct blocking block(const struct conv2d_params *p, const struct atc_cpu
     b.in_rows = (b.chunk_rows - 1) * b.row_step + (p->kh - 1) * p->dh + 1;
 
     const int64_t weight_bytes = CONV_PAIR * CONV_C0 * p->kh * p->kw * p->src_c0 * 4;
-    b.c1_run = cpu->l2_bytes / 8 / weight_bytes;
-    if (b.c1_run < 1)
-        b.c1_run = 1;
-    b.c1_run = p->y_type == CONV_BF16 ? b.c1 : ceil_div(b.c1, ceil_div(b.c1, b.c1_run));
+    b.c1_run =
+        p->y_type == CONV_BF16 ? b.c1 : conv2d_run_length(b.c1, cpu->l2_bytes / 8 / weight_bytes);
     return b;
 }
 
@@ -200,9 +198,7 @@ static void shorten_runs(struct blocking *b, const struct conv2d_params *p,
                          const struct atc_cpu *cpu)
 {
     const int64_t weights = CONV_C0 * p->kh * p->kw * p->src_c0 * 4;
-    const int64_t in_l1 = cpu->l1_bytes / 2 / weights;
-    const int64_t runs = in_l1 > 1 ? ceil_div(b->c1, in_l1) : b->c1;
-    b->c1_run = min_i64(b->c1_run, ceil_div(b->c1, runs));
+    b->c1_run = min_i64(b->c1_run, conv2d_run_length(b->c1, cpu->l1_bytes / 2 / weights));
 }
 
 int64_t conv2d_products(const void *params)

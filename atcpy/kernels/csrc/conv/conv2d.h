@@ -250,6 +250,14 @@ static inline struct conv2d_run conv2d_run_at(const struct conv2d_weights *w,
     return (struct conv2d_run){w->widened, count};
 }
 
+/* The length of the nearly equal runs that c1 blocks of input channels are cut into: at most `most`
+ * of them, or one.
+ */
+static inline int64_t conv2d_run_length(int64_t c1, int64_t most)
+{
+    return ceil_div(c1, ceil_div(c1, most > 1 ? most : 1));
+}
+
 /* How far the last tap of the last of `results` lies behind the first tap of the first. */
 static inline int64_t conv2d_reach(int64_t results, int64_t stride, int64_t taps, int64_t dilation)
 {

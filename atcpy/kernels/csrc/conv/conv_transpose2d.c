@@ -96,10 +96,8 @@ static struct blocking block(const struct conv_transpose2d_params *p, const stru
     b.in_rows = b.chunk_rows + halo;
 
     const int64_t taps = ceil_div(p->kh, p->sh) * ceil_div(p->kw, p->sw);
-    b.c1_run = cpu->l2_bytes / 8 / (CONV_PAIR * CONV_C0 * taps * CONV_C0 * 4);
-    if (b.c1_run < 1)
-        b.c1_run = 1;
-    b.c1_run = ceil_div(b.c1, ceil_div(b.c1, b.c1_run));
+    const int64_t weight_bytes = CONV_PAIR * CONV_C0 * taps * CONV_C0 * 4;
+    b.c1_run = conv2d_run_length(b.c1, cpu->l2_bytes / 8 / weight_bytes);
     return b;
 }
 

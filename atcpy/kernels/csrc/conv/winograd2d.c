@@ -54,10 +54,7 @@ static struct blocking block(const struct winograd2d_params *p, const struct atc
     b.chunks = ceil_div(b.tiles, b.chunk);
 
     const int64_t filter_bytes = WINO_POSITIONS * CONV_PAIR * MATRIX * (int64_t)sizeof(float);
-    b.c1_run = cpu->l2_bytes / 2 / filter_bytes;
-    if (b.c1_run < 1)
-        b.c1_run = 1;
-    b.c1_run = ceil_div(b.c1, ceil_div(b.c1, b.c1_run));
+    b.c1_run = conv2d_run_length(b.c1, cpu->l2_bytes / 2 / filter_bytes);
     /* Odd numbers of cache lines, so that positions do not share the sets of a cache. */
     b.input_stride = (b.c1 * b.chunk | 1) * CONV_C0;
     b.filter_stride = (CONV_PAIR * b.c1_run * CONV_C0 + 1) * CONV_C0;
