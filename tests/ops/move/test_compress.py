@@ -57,6 +57,25 @@ def test_unique(shape: list[int], axis: int | None, is_sorted: bool, outputs: in
 
 
 @pytest.mark.parametrize("is_sorted", [False, True])
+@pytest.mark.parametrize("axis", [None, 0, 1])
+@pytest.mark.parametrize("values", [1, 30, 16_384, 16_385, 10**9])
+def test_unique_of_few_and_many(values: int, axis: int | None, is_sorted: bool) -> None:
+    """Few are found by their hash, of which a table takes up to 16384; more are sorted."""
+    x = np.random.default_rng(2).permutation(np.arange(40_000, dtype=np.int64) % values)
+    x = x if axis is None else np.stack([x % 7, x], 1 - axis)
+    node = make_node("Unique", [x], {"sorted": int(is_sorted)} | ({} if axis is None else {"axis": axis}), outputs=4)
+    assert_same(run_op(node, [x]), unique(x, axis, is_sorted=is_sorted))
+
+
+def test_unique_of_keys_whose_hashes_collide() -> None:
+    """Multiples of the inverse of the hash's factor take neighbouring entries of the table."""
+    inverse = pow(0x9E3779B97F4A7C15, -1, 1 << 64)
+    keys = np.array([inverse * i % (1 << 64) for i in range(3000)], np.uint64)
+    x = np.concatenate([keys, keys, keys])
+    assert_same(run_op(make_node("Unique", [x], outputs=4), [x]), unique(x, None, is_sorted=True))
+
+
+@pytest.mark.parametrize("is_sorted", [False, True])
 def test_unique_nan_and_zeros(is_sorted: bool) -> None:
     x = np.array([np.nan, 0.0, 3.0, -0.0, np.nan, -np.inf, np.inf, 3.0], np.float32)
     node = make_node("Unique", [x], {"sorted": int(is_sorted)}, outputs=4)
