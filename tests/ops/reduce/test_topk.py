@@ -58,3 +58,21 @@ def test_long_lanes(k: int, values: str, largest: bool, isa: str) -> None:
     elif values == "nan":
         x[:, ::97] = np.nan
     run(x, k, 1, largest, isa)
+
+
+@pytest.mark.parametrize("isa", LOOP_ISAS)
+@pytest.mark.parametrize("largest", [False, True])
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("dtype", NUMBERS)
+def test_long_lanes_of_every_type(dtype: type, axis: int, largest: bool, isa: str) -> None:
+    """Above 4096 elements keys are computed as they are needed."""
+    rng = np.random.default_rng(3)
+    if np.issubdtype(dtype, np.integer):
+        info = np.iinfo(dtype)
+        x = rng.integers(info.min, info.max, (2, 4133), dtype, endpoint=True)
+    else:
+        x = rng.standard_normal((2, 4133)).astype(dtype)
+        x[:, 5:8] = np.array([-0.0, -np.inf, np.inf]).astype(dtype)
+        if dtype is not ml_dtypes.bfloat16:  # whose NaN numpy does not sort
+            x[:, 8] = np.nan
+    run(x if axis == 1 else x.T.copy(), 40, axis, largest, isa)

@@ -40,10 +40,11 @@ static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
     return (struct kernel_cost){
         .items = p->outer * p->inner,
         .work = atc_mul(atc_mul(p->outer, p->inner), atc_mul(p->n, 2 + log2_above(p->k))),
-        .scratch = topk_sorts_all(p)
-                       ? atc_mul(p->n, 3 * sizeof(uint64_t))
-                       : atc_add(atc_mul(p->k, sizeof(struct ranked)),
-                                 atc_mul(atc_add(p->n, p->n / TOPK_RUN), sizeof(uint64_t)))};
+        .scratch =
+            atc_add(atc_mul(topk_keys(p), sizeof(uint64_t)),
+                    topk_sorts_all(p) ? atc_mul(p->n, 2 * sizeof(int64_t))
+                                      : atc_add(atc_mul(p->k, sizeof(struct ranked)),
+                                                atc_mul(p->n / TOPK_RUN, sizeof(uint64_t))))};
 }
 
 DEFINE_FAMILY(topk, TOPK_FIELDS, .check = check, .cost = cost);

@@ -27,4 +27,11 @@ static inline bool topk_sorts_all(const struct topk_params *p)
     return p->n >= 128 && p->k > p->n / 4;
 }
 
+/* How many keys of a lane are computed once: of a long one, few are looked at twice. */
+static inline int64_t topk_keys(const struct topk_params *p)
+{
+    enum { TOPK_KEYS = 4096 };
+    return topk_sorts_all(p) || p->n <= TOPK_KEYS ? p->n : 0;
+}
+
 #endif

@@ -16,19 +16,21 @@ static inline uint64_t least_key(const struct selection *to)
     return to->count < to->k ? 0 : to->best[0].key;
 }
 
-/* Offers keys [begin, end), but for those below `least`. False if the call is to end. */
-static bool offer(struct selection *to, const uint64_t *keys, int64_t begin, int64_t end,
+/* Offers n keys, of elements from `begin` on, but for those below `least`. False if the call is to
+ * end.
+ */
+static bool offer(struct selection *to, const uint64_t *keys, int64_t begin, int64_t n,
                   uint64_t least)
 {
-    if (atc_spend(to->meter, end - begin))
+    if (atc_spend(to->meter, n))
         return false;
-    for (int64_t i = begin; i < end; i++) {
+    for (int64_t i = 0; i < n; i++) {
         const bool is_full = to->count == to->k;
         if (keys[i] < least || (is_full && keys[i] <= to->best[0].key))
             continue;
         if (atc_spend(to->meter, RANKED_WORK))
             return false;
-        to->best[is_full ? 0 : to->count++] = (struct ranked){keys[i], i};
+        to->best[is_full ? 0 : to->count++] = (struct ranked){keys[i], begin + i};
         if (is_full)
             sift_down(to->best, to->k, 0, false);
         else if (to->count == to->k)
@@ -37,34 +39,105 @@ static bool offer(struct selection *to, const uint64_t *keys, int64_t begin, int
     return true;
 }
 
+/* A lane: n elements that are `step` apart. */
+struct lane {
+    const uint8_t *x;
+    int64_t dtype, n, step;
+    uint64_t flip;        /* of keys */
+    const uint64_t *keys; /* of all, or NULL: see topk_keys */
+};
+
+static const uint8_t *element(const struct lane *lane, int64_t i)
+{
+    return lane->x + i * lane->step * atc_item_bytes((int)lane->dtype);
+}
+
+static void lane_keys(const struct kernel_args *args, const struct lane *lane, int64_t i, int64_t n,
+                      uint64_t *keys)
+{
+    sort_keys(args, lane->dtype, element(lane, i), n, lane->step, lane->flip, keys);
+}
+
+/* `rank` orders elements `v` as their keys do, in the narrowest type; `lowest` is below all others,
+ * and `key` is the key of the one that ranks highest.
+ */
+#define LARGEST_CASE(number, type, rank_type, lowest, rank, key)                                   \
+    case number:                                                                                   \
+        while (atc_next_piece(args, &piece, runs))                                                 \
+            for (int64_t run = piece.begin; run < piece.end; run++) {                              \
+                rank_type highest = lowest;                                                        \
+                for (int64_t i = run * TOPK_RUN; i < (run + 1) * TOPK_RUN; i++) {                  \
+                    type v;                                                                        \
+                    memcpy(&v, x + i * (int64_t)sizeof v, sizeof v);                               \
+                    const rank_type other = rank;                                                  \
+                    highest = other > highest ? other : highest;                                   \
+                }                                                                                  \
+                largest[run] = (key) ^ lane->flip;                                                 \
+            }                                                                                      \
+        return;
+
+static uint64_t largest_of(const uint64_t *keys)
+{
+    uint64_t largest = 0;
+    for (int64_t i = 0; i < TOPK_RUN; i++)
+        largest = keys[i] > largest ? keys[i] : largest;
+    return largest;
+}
+
 /* The largest key of each run of TOPK_RUN. */
-static void find_largest(const struct kernel_args *args, const uint64_t *restrict keys, int64_t n,
+static void find_largest(const struct kernel_args *args, const struct lane *lane,
                          uint64_t *restrict largest)
 {
-    for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, n / TOPK_RUN);)
-        for (int64_t run = piece.begin; run < piece.end; run++) {
-            uint64_t most = 0;
-            for (int64_t i = run * TOPK_RUN; i < (run + 1) * TOPK_RUN; i++)
-                most = keys[i] > most ? keys[i] : most;
-            largest[run] = most;
+    struct atc_piece piece = {0};
+    struct atc_meter meter = {.args = args};
+    const uint8_t *x = lane->x;
+    const int64_t runs = lane->n / TOPK_RUN, flip = (int64_t)lane->flip;
+    if (lane->keys != NULL) {
+        for (int64_t run = 0; run < runs; run++)
+            largest[run] = largest_of(lane->keys + run * TOPK_RUN);
+        return;
+    }
+    switch (lane->step == 1 ? lane->dtype : DTYPE_ANY) {
+        LARGEST_CASE(DTYPE_F32, float, uint32_t, 0, (uint32_t)key_of_f32(v) ^ (uint32_t)flip,
+                     highest ^ (uint32_t)flip)
+        LARGEST_CASE(DTYPE_I32, int32_t, int32_t, INT32_MIN, v ^ (int32_t)flip,
+                     key_of_i64(highest ^ (int32_t)flip))
+        LARGEST_CASE(DTYPE_I64, int64_t, int64_t, INT64_MIN, v ^ flip, key_of_i64(highest ^ flip))
+    default:
+        for (int64_t run = 0; run < runs && !atc_spend(&meter, TOPK_RUN); run++) {
+            uint64_t keys[TOPK_RUN];
+            lane_keys(args, lane, run * TOPK_RUN, TOPK_RUN, keys);
+            largest[run] = largest_of(keys);
         }
+    }
+}
+
+/* Offers elements [begin, end) of a lane, at most TOPK_RUN. */
+static bool offer_run(struct selection *to, const struct lane *lane, int64_t begin, int64_t end,
+                      uint64_t least)
+{
+    uint64_t keys[TOPK_RUN];
+    if (lane->keys != NULL)
+        return offer(to, lane->keys + begin, begin, end - begin, least);
+    lane_keys(to->meter->args, lane, begin, end - begin, keys);
+    return !atc_was_stopped(to->meter->args) && offer(to, keys, begin, end - begin, least);
 }
 
 /* The numbers of the k best, in order, in the memory of `best`; NULL if the call is to end. At
  * least k keys are not below the k-th of the runs' largest ones, which few of the others reach.
  */
-static const int64_t *best_of(const struct kernel_args *args, const uint64_t *keys, int64_t n,
+static const int64_t *best_of(const struct kernel_args *args, const struct lane *lane,
                               struct ranked *best, int64_t k)
 {
     struct atc_meter meter = {.args = args};
     uint64_t *largest = (void *)(best + k), least = 0;
-    const int64_t runs = n / TOPK_RUN;
-    find_largest(args, keys, n, largest);
+    const int64_t runs = lane->n / TOPK_RUN;
+    find_largest(args, lane, largest);
     if (atc_was_stopped(args))
         return NULL;
     struct selection to = {&meter, best, k, 0};
     for (struct atc_piece piece = {0}; runs >= k && atc_next_piece(args, &piece, runs);)
-        if (!offer(&to, largest, piece.begin, piece.end, 0))
+        if (!offer(&to, largest + piece.begin, piece.begin, piece.end - piece.begin, 0))
             return NULL;
     if (atc_was_stopped(args))
         return NULL;
@@ -74,12 +147,10 @@ static const int64_t *best_of(const struct kernel_args *args, const uint64_t *ke
         for (int64_t run = piece.begin; run < piece.end; run++) {
             if (largest[run] < least || (to.count == k && largest[run] <= best[0].key))
                 continue;
-            if (!offer(&to, keys, run * TOPK_RUN, (run + 1) * TOPK_RUN, least))
+            if (!offer_run(&to, lane, run * TOPK_RUN, (run + 1) * TOPK_RUN, least))
                 return NULL;
         }
-    if (atc_was_stopped(args))
-        return NULL;
-    if (!offer(&to, keys, runs * TOPK_RUN, n, least))
+    if (atc_was_stopped(args) || !offer_run(&to, lane, runs * TOPK_RUN, lane->n, least))
         return NULL;
     for (int64_t left = k - 1; left > 0 && !atc_spend(&meter, RANKED_WORK); left--) {
         const struct ranked worst = best[0];
@@ -105,16 +176,18 @@ void LOOPS_FOR_ISA(topk_any)(const struct kernel_args *args)
     /* The largest comes first in the heap, and last in order. */
     const uint64_t flip = (p->largest != 0) == sorts ? UINT64_MAX : 0;
     uint64_t *keys = args->scratch;
-    struct ranked *best = (void *)(keys + p->n);
-    int64_t *spare = (int64_t *)(keys + p->n), *indices = args->dst[TOPK_INDICES];
-    for (int64_t lane = args->begin; lane < args->end; lane++) {
-        const int64_t outer = lane / p->inner, inner = lane % p->inner;
+    const int64_t n_keys = topk_keys(p);
+    struct ranked *best = (void *)(keys + n_keys);
+    int64_t *spare = (int64_t *)(keys + n_keys), *indices = args->dst[TOPK_INDICES];
+    for (int64_t at = args->begin; at < args->end; at++) {
+        const int64_t outer = at / p->inner, inner = at % p->inner;
         const uint8_t *x = (const uint8_t *)args->src[0] + (outer * p->n * p->inner + inner) * item;
-        sort_keys(args, p->dtype, x, p->n, p->inner, flip, keys);
+        const struct lane lane = {x, p->dtype, p->n, p->inner, flip, n_keys > 0 ? keys : NULL};
+        lane_keys(args, &lane, 0, n_keys, keys);
         if (atc_was_stopped(args))
             return;
         const int64_t *order = sorts ? sort_elements(args, keys, p->n, spare, spare + p->n)
-                                     : best_of(args, keys, p->n, best, p->k);
+                                     : best_of(args, &lane, best, p->k);
         if (order == NULL)
             return;
         for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, p->k);)
