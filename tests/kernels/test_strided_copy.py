@@ -72,6 +72,39 @@ def test_fill() -> None:
     assert np.count_nonzero(dst) == 6
 
 
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("item", ITEMS)
+@pytest.mark.parametrize("length", [1, 31, 33, 129, 200, 511, 700])
+def test_runs_far_apart(length: int, item: int, isa: str) -> None:
+    """A destination larger than caches is written past them, but for the ends of runs."""
+    rows, apart = 3, (1 << 25) // item // 2 + 1
+    src = np.arange(rows * length).astype(ITEMS[item]).reshape(rows, length)
+    dst = np.zeros(rows * apart, ITEMS[item])
+    for offset in range(3):
+        params: dict[str, table.ParamValue] = {
+            "rank": 2, "dims": [rows, length], "src_strides": [length, 1], "dst_strides": [apart, 1],
+            "dst_offset": offset, "item": item,
+        }  # fmt: skip
+        run(params, src, dst, isa)
+        for row in range(rows):
+            np.testing.assert_array_equal(dst[row * apart + offset : row * apart + offset + length], src[row])
+            np.testing.assert_array_equal(dst[row * apart + offset + length :][:99], 0)
+            dst[row * apart :][: offset + length] = 0
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("value", [0, -1, 0x0101, 1, 0x0100])
+@pytest.mark.parametrize("length", [2047, 2048, 20_000])
+def test_long_fills(length: int, value: int, isa: str) -> None:
+    dst = np.full((3, length + 5), 77, np.int16)
+    run(
+        {"rank": 2, "dims": [2, length], "dst_strides": [length + 5, 1], "dst_offset": length + 7, "item": 2,
+         "value": value}, None, dst, isa,
+    )  # fmt: skip
+    np.testing.assert_array_equal(dst[1:, 2:-3], value)
+    assert np.count_nonzero(dst == 77) == 3 * (length + 5) - 2 * length
+
+
 def test_contiguous_dims_are_merged() -> None:
     shape = (2, 1, 3, 4)
     assert collapse(shape, row_major(shape), row_major(shape)) == ([24], [1], [1])

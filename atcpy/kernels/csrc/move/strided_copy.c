@@ -1,6 +1,7 @@
 /* The strided_copy family: its checker, and how a copy is cut into plates of two dims. */
 #include "core/strides.h"
 #include "move/strided_copy.h"
+#include "simd/streamed.h"
 
 #include <string.h>
 
@@ -118,13 +119,24 @@ static void add_loop(struct cutting *c, int64_t count, int64_t src_step, int64_t
     c->plates *= count;
 }
 
+/* True if the destination spans more than a CPU's last cache is likely to hold. */
+static bool is_large(const struct strided_copy_params *p)
+{
+    enum { LARGE = 1 << 25 };
+    for (int64_t i = 0; i < p->rank; i++)
+        if (atc_mul(atc_mul(p->dims[i], p->dst_strides[i]), p->item) >= LARGE)
+            return true;
+    return false;
+}
+
 static struct cutting cut(const struct strided_copy_params *p)
 {
-    struct cutting c = {.whole = {1, 0, 0, 1, 0, 0}, .plates = 1};
+    struct cutting c = {.whole = {1, 0, 0, 1, 0, 0, false}, .plates = 1};
     if (atc_product(p->dims, p->rank) == 0) {
         c.plates = 0;
         return c;
     }
+    c.whole.is_streamed = is_large(p);
     if (p->rank > 0) {
         const int64_t columns = p->rank - 1, rows = row_dim(p);
         c.whole.columns = p->dims[columns];
@@ -229,4 +241,6 @@ void strided_copy_drive(const struct kernel_args *args, copy_plate copy)
             to -= c.count[i] * c.dst_step[i];
         }
     }
+    if (c.whole.is_streamed)
+        end_stream();
 }

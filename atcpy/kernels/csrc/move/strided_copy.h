@@ -23,6 +23,7 @@ DECLARE_PARAMS(strided_copy, STRIDED_COPY_FIELDS)
 struct plate {
     int64_t rows, src_row, dst_row;
     int64_t columns, src_column, dst_column;
+    bool is_streamed; /* the whole destination is larger than caches */
 };
 
 /* Copies one plate; `dst` and `src` point to its first element. */

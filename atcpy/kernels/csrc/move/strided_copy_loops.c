@@ -1,9 +1,10 @@
 /* strided_copy for every ISA: a loop over rows and columns for each item size. */
 #include "move/strided_copy.h"
+#include "simd/streamed.h"
 
 #include <string.h>
 
-enum { SHORT_RUN = 512, STEP = 64 };
+enum { SHORT_RUN = 512, STEP = 64, LONG_RUN = 4096 };
 
 /* Up to SHORT_RUN bytes, by moves of a fixed size of which the last may overlap the one before. */
 static inline void copy_short(uint8_t *dst, const uint8_t *src, size_t bytes)
@@ -30,17 +31,46 @@ static inline void copy_short(uint8_t *dst, const uint8_t *src, size_t bytes)
     }
 }
 
-/* Runs of some cache lines are common (a block of channels), and a call a run would cost more. */
+/* A run whose whole lines pass the caches by. */
+static inline void stream_run(uint8_t *dst, const uint8_t *src, int64_t bytes)
+{
+    const int64_t head = (int64_t)(-(uintptr_t)dst % STREAMED_LINE);
+    copy_short(dst, src, (size_t)head);
+    int64_t at = head;
+    for (; at + STREAMED_LINE <= bytes; at += STREAMED_LINE)
+        stream_line(dst + at, src + at);
+    copy_short(dst + at, src + at, (size_t)(bytes - at));
+}
+
+/* Runs of some cache lines are common (a block of channels), and a call a run would cost more. For
+ * long ones, memcpy does whatever the CPU is fastest at.
+ */
 static void copy_runs(uint8_t *dst, const uint8_t *src, const struct plate *p, int64_t item)
 {
     const size_t bytes = (size_t)(p->columns * item);
     const int64_t rows = p->rows, dst_row = p->dst_row * item, src_row = p->src_row * item;
+    const bool is_streamed = p->is_streamed && bytes >= 2 * STREAMED_LINE && bytes < LONG_RUN;
     for (int64_t r = 0; r < rows; r++, dst += dst_row, src += src_row) {
-        if (bytes <= SHORT_RUN)
+        if (is_streamed)
+            stream_run(dst, src, (int64_t)bytes);
+        else if (bytes <= SHORT_RUN)
             copy_short(dst, src, bytes);
         else
             memcpy(dst, src, bytes);
     }
+}
+
+/* Fills long runs by memset if the bytes of the value are all the same. */
+static bool fill_by_bytes(uint8_t *dst, const uint8_t *src, const struct plate *p, int64_t item)
+{
+    if (p->src_row != 0 || p->columns * item < LONG_RUN)
+        return false;
+    for (int64_t i = 1; i < item; i++)
+        if (src[i] != src[0])
+            return false;
+    for (int64_t r = 0; r < p->rows; r++)
+        memset(dst + r * p->dst_row * item, src[0], (size_t)(p->columns * item));
+    return true;
 }
 
 typedef struct {
@@ -80,7 +110,8 @@ typedef struct {
             return;                                                                                \
         }                                                                                          \
         if (p->src_column == 0 && p->dst_column == 1) {                                            \
-            fill_##type(dst, src, p);                                                              \
+            if (!fill_by_bytes(dst, src, p, item))                                                 \
+                fill_##type(dst, src, p);                                                          \
             return;                                                                                \
         }                                                                                          \
         if (p->src_column == 2 && p->dst_column == 1) {                                            \
