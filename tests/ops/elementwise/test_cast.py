@@ -156,3 +156,27 @@ def test_symbolic_sizes_propagate_through_a_cast() -> None:
 def test_an_unknown_type_is_refused() -> None:
     with pytest.raises(ModelInvalid, match="99"):
         make_node("Cast", [np.zeros(1)], {"to": 99})
+
+
+@pytest.mark.parametrize("isa", LOOP_ISAS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_blocks_within_32_bits_and_beyond(dtype: type, isa: str) -> None:
+    """Of 64-bit integers, blocks of 32 go by way of 32 bits where they fit."""
+    edges = [
+        2.0**31,
+        -(2.0**31),
+        2.0**31 - 128,
+        -(2.0**31) - 256,
+        2.0**62,
+        2.0**63,
+        -(2.0**63),
+        np.inf,
+        -np.inf,
+        np.nan,
+    ]
+    x = (np.random.default_rng(1).standard_normal(32 * 12 + 5) * 1000).astype(dtype)
+    x[: 32 * 10 : 33] = np.array(edges, dtype)[: len(x[: 32 * 10 : 33])]
+    fits = (x >= -(2.0**63)) & (x < 2.0**63)
+    expected = np.where(fits, np.where(fits, x, 0).astype(np.int64), np.iinfo(np.int64).min)
+    [y] = run_op(make_node("Cast", [x], {"to": 7}), [x], isa=isa)
+    np.testing.assert_array_equal(y, expected)

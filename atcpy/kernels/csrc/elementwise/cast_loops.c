@@ -179,6 +179,36 @@ static void f32_to_f16_simd(const void *src, void *dst, int64_t n)
 #define f32_to_f16 f32_to_f16_simd
 #endif
 
+#ifndef __AVX512DQ__
+/* By way of 32 bits where a block fits them: only AVX-512 has instructions for 64. */
+#define DEFINE_TO_I64(from, from_type)                                                             \
+    static void from##_to_i64_blocks(const void *src, void *dst, int64_t n)                        \
+    {                                                                                              \
+        enum { BLOCK = 32 };                                                                       \
+        const from_type *restrict x = src;                                                         \
+        int64_t *restrict y = dst;                                                                 \
+        int64_t i = 0;                                                                             \
+        for (; i + BLOCK <= n; i += BLOCK) {                                                       \
+            int32_t outside = 0;                                                                   \
+            for (int64_t k = i; k < i + BLOCK; k++)                                                \
+                outside |= !(x[k] >= (from_type)-0x1p31 && x[k] < (from_type)0x1p31);              \
+            if (outside) {                                                                         \
+                for (int64_t k = i; k < i + BLOCK; k++)                                            \
+                    y[k] = TO_I64(x[k]);                                                           \
+            } else {                                                                               \
+                for (int64_t k = i; k < i + BLOCK; k++)                                            \
+                    y[k] = (int32_t)x[k];                                                          \
+            }                                                                                      \
+        }                                                                                          \
+        for (; i < n; i++)                                                                         \
+            y[i] = TO_I64(x[i]);                                                                   \
+    }
+DEFINE_TO_I64(f32, float)
+DEFINE_TO_I64(f64, double)
+#define f32_to_i64 f32_to_i64_blocks
+#define f64_to_i64 f64_to_i64_blocks
+#endif
+
 typedef void (*cast_fn)(const void *src, void *dst, int64_t n);
 #define NAME(from, from_type, READ, to, to_type, TO) from##_to_##to,
 #define NAMES_FROM(from, from_type, READ)            {EACH_TARGET(NAME, from, from_type, READ)},
