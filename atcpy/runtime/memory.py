@@ -17,7 +17,7 @@ from atcpy.om.bits import pack_bits, unpack_bits
 # Only buffers between these sizes are reused: small ones cost nothing, huge ones should be returned to the system.
 MIN_REUSED_BYTES = 1 << 15
 MAX_REUSED_BYTES = 1 << 28
-_MAX_UNUSED = 4  # times as large as a result may its buffer be
+MAX_UNUSED = 4  # times as large as a result may its buffer be
 
 
 def as_array(value: Any) -> Array:
@@ -57,7 +57,7 @@ class BufferPool:
             array, references = _oldest(self._buffers)
             if array is None:
                 break
-            if references == _UNSHARED and self._nbytes <= array.nbytes <= _MAX_UNUSED * self._nbytes:
+            if references == _UNSHARED and self._nbytes <= array.nbytes <= MAX_UNUSED * self._nbytes:
                 return self._result(array)
             self._buffers.append(array)
         if self._is_shared:

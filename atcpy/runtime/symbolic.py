@@ -25,7 +25,7 @@ from atcpy.om.package import Package
 from atcpy.om.task_record import TaskRecord
 from atcpy.runtime.distributed.world import World
 from atcpy.runtime.iterations import BodyOutput, BodyPlan, Origin
-from atcpy.runtime.memory import new_buffers, owned
+from atcpy.runtime.memory import MAX_UNUSED, MIN_REUSED_BYTES, new_buffers, owned
 from atcpy.runtime.plan import ExecutionPlan, PlanPort, segments_of
 from atcpy.runtime.workers import Workers
 from atcpy.sizes import MemoryLimit
@@ -321,15 +321,21 @@ def _fits(variable: Variable, value: RuntimeValue) -> bool:
 
 
 def _cut(results: Sequence[Array], counted: CountedOutput) -> Array:
-    """Copy a result out of a larger buffer, at whose beginning it is. Raises PackageCorrupt (P0005) if it is not."""
+    """Cut a result out of a larger buffer, at whose beginning it is. Raises PackageCorrupt (P0005) if it is not."""
     buffer = results[counted.output]
     count = int(results[counted.count][0])
     if counted.axes == (0,) and 0 <= count <= len(buffer):
-        return buffer[:count].copy()
+        return _cut_part(buffer[:count], buffer)
     shape = tuple([count if axis in counted.axes else size for axis, size in enumerate(buffer.shape)])
     if count < 0 or element_count(shape) > buffer.size:
         raise PackageCorrupt("P0005", f"a result of shape {list(shape)} is cut out of {buffer.size} elements")
-    return buffer.reshape(-1)[: element_count(shape)].reshape(shape).copy()
+    return _cut_part(buffer.reshape(-1)[: element_count(shape)].reshape(shape), buffer)
+
+
+def _cut_part(part: Array, buffer: Array) -> Array:
+    """The part itself, which keeps the buffer, if it is large and most of it; else a copy."""
+    is_kept = part.nbytes >= MIN_REUSED_BYTES and buffer.nbytes <= MAX_UNUSED * part.nbytes
+    return part if is_kept else part.copy()
 
 
 class PlanTemplate:

@@ -49,6 +49,16 @@ def test_no_memory_for_results_is_a_limit_at_each_run(
         assert np.all(_run(session, 2) == 3)
 
 
+@pytest.mark.parametrize("kept", [3, 1000, 2048])
+def test_a_result_that_is_a_part_of_its_buffer_never_changes(kept: int) -> None:
+    session = InferenceSession(package("m (float[2048,64] x, bool[2048] c) => (y) { y = Compress<axis=0>(x, c) }"))
+    condition = np.arange(2048) < kept
+    results = [session.run(None, {"x": np.full((2048, 64), k, np.float32), "c": condition})[0] for k in range(6)]
+    for number, y in enumerate(results):
+        assert y.shape == (kept, 64)
+        assert np.all(y == number)
+
+
 def test_a_view_and_a_memoryview_hold_it(session: InferenceSession) -> None:
     view = _run(session, 7)[3:, ::2]
     bytes_of = memoryview(_run(session, 8))

@@ -104,6 +104,19 @@ static uint8_t *pick(uint8_t *y, const uint8_t *x, const uint8_t *condition, int
     }
 }
 
+enum { RUN = 256 };
+
+/* Which of n conditions, at most RUN, are true, and how many: found without a branch as well. */
+static int64_t find_true(const uint8_t *condition, int64_t n, uint8_t *at)
+{
+    int64_t taken = 0;
+    for (int64_t i = 0; i < n; i++) {
+        at[taken] = (uint8_t)i;
+        taken += condition[i] != 0;
+    }
+    return taken;
+}
+
 void compress_any_scalar(const struct kernel_args *args)
 {
     const struct compress_params *p = args->params;
@@ -117,6 +130,7 @@ void compress_any_scalar(const struct kernel_args *args)
     const bool is_single = bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8;
     const int64_t known = min_i64(p->conditions, p->n);
     struct atc_meter meter = {.args = args};
+    uint8_t at[RUN];
     for (int64_t outer = 0; outer < p->outer; outer++, x += p->n * bytes) {
         if (atc_spend(&meter, 1))
             return;
@@ -126,13 +140,14 @@ void compress_any_scalar(const struct kernel_args *args)
                          piece.end - piece.begin, bytes);
                 continue;
             }
-            for (int64_t i = piece.begin; i < piece.end; i++) {
-                if (condition[i] == 0)
-                    continue;
-                if (atc_spend(&meter, 1 + bytes / 8))
-                    return;
-                atc_copy(args, y, x + i * bytes, bytes);
-                y += bytes;
+            for (int64_t i = piece.begin; i < piece.end; i += RUN) {
+                const int64_t n = min_i64(RUN, piece.end - i),
+                              taken = find_true(condition + i, n, at);
+                for (int64_t k = 0; k < taken; k++, y += bytes) {
+                    if (atc_spend(&meter, 1 + bytes / 8))
+                        return;
+                    atc_copy(args, y, x + (i + at[k]) * bytes, bytes);
+                }
             }
         }
     }
