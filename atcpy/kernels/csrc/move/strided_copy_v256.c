@@ -14,6 +14,8 @@ static void interleave_3(const float *restrict src, int64_t apart, float *restri
     }
 }
 
+enum { LINE = 16 }; /* elements of a line, of which a tile reads too many for CPUs to read ahead */
+
 static void transpose_plate(uint8_t *to, const uint8_t *from, const struct plate *p)
 {
     const float *src = (const float *)(const void *)from;
@@ -23,9 +25,12 @@ static void transpose_plate(uint8_t *to, const uint8_t *from, const struct plate
         return;
     }
     for (int64_t r = 0; r < p->rows; r += TILE)
-        for (int64_t c = 0; c < p->columns; c += TILE)
+        for (int64_t c = 0; c < p->columns; c += TILE) {
+            for (int64_t i = c; r % LINE == 0 && i < min_i64(c + TILE, p->columns); i++)
+                __builtin_prefetch(src + r + i * p->src_column + 2 * LINE);
             transpose_tile(src + r + c * p->src_column, p->src_column, p->columns - c, p->rows - r,
                            dst + r * p->dst_row + c, p->dst_row, p->rows - r, p->columns - c);
+        }
 }
 
 void FOR_ISA(strided_copy_b32)(const struct kernel_args *args)

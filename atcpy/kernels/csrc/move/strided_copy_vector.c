@@ -17,6 +17,9 @@
 #define LOW_16  {0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23}
 #define HIGH_16 {8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31}
 
+/* A tile reads so many lines of memory that CPUs do not see each of them go on. */
+enum { LINE = 64, AHEAD = 2 * LINE }; /* bytes */
+
 /* A last tile that would be cut begins earlier: it writes some elements once more. */
 #define DEFINE_TRANSPOSE(type, side, low, high)                                                    \
     typedef type type##_lanes __attribute__((vector_size(side * sizeof(type))));                   \
@@ -55,8 +58,11 @@
             const int64_t row = min_i64(r, rows - side);                                           \
             for (int64_t c = 0; c < columns; c += side) {                                          \
                 const int64_t column = min_i64(c, columns - side);                                 \
+                const uint8_t *from = src + row * item + column * src_step;                        \
+                for (int64_t i = 0; i < side && row % (LINE / item) == 0; i++)                     \
+                    __builtin_prefetch(from + i * src_step + AHEAD);                               \
                 transpose_##type(dst + row * dst_step + column * item, dst_step,                   \
-                                 src + row * item + column * src_step, src_step);                  \
+                                 from, src_step);                                                  \
             }                                                                                      \
         }                                                                                          \
     }
