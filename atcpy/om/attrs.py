@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from onnx import TypeProto
 
 _LIST = AttrDef.ListValue
+_SCALARS = frozenset({"i", "f", "b"})
+_LIST_STRING = _LIST.VT_LIST_STRING  # each access to a name of an enum of protobuf is a search
+_LISTS = {_LIST.VT_LIST_INT: "i", _LIST.VT_LIST_FLOAT: "f", _LIST.VT_LIST_BOOL: "b"}
 
 
 def set_attr(attr: AttrDef, value: object) -> None:
@@ -73,33 +76,23 @@ def _list_kind(kinds: frozenset[type]) -> _LIST.ListValueType:
 
 def get_attr(attr: AttrDef) -> object:
     """The value that `set_attr` stored; lists come back as tuples. ValueError for a kind that it does not store."""
-    match attr.WhichOneof("value"):
-        case "i":
-            return attr.i
-        case "f":
-            return attr.f
-        case "b":
-            return attr.b
-        case "s":
-            return _text(attr.s)
-        case "list":
-            return _get_list(attr.list)
-        case kind:
-            raise ValueError(f"attribute of kind {kind}")
+    kind = attr.WhichOneof("value")
+    if kind == "s":
+        return _text(attr.s)
+    if kind == "list":
+        return _get_list(attr.list)
+    if kind in _SCALARS:
+        return getattr(attr, kind)
+    raise ValueError(f"attribute of kind {kind}")
 
 
 def _get_list(stored: _LIST) -> tuple[object, ...]:
-    match stored.val_type:
-        case _LIST.VT_LIST_INT:
-            return tuple(stored.i)
-        case _LIST.VT_LIST_FLOAT:
-            return tuple(stored.f)
-        case _LIST.VT_LIST_BOOL:
-            return tuple(stored.b)
-        case _LIST.VT_LIST_STRING:
-            return tuple(_text(item) for item in stored.s)
-        case kind:
-            raise ValueError(f"list of kind {kind}")
+    kind = stored.val_type
+    if kind == _LIST_STRING:
+        return tuple([_text(item) for item in stored.s])
+    if kind in _LISTS:
+        return tuple(getattr(stored, _LISTS[kind]))
+    raise ValueError(f"list of kind {kind}")
 
 
 def _text(raw: bytes) -> str | bytes:

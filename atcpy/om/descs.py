@@ -80,22 +80,25 @@ def proto_to_desc(proto: TensorDescriptor) -> TensorDesc:
         dtype = numbers.DTYPE_OF_PROTO[proto.dtype]
     form = numbers.number_to_format(proto.layout, attr["format_for_int"].i)
     origin_format = numbers.number_to_format(attr["origin_format"].s.decode(), attr["origin_format_for_int"].i)
-    shape = _origin_shape(proto)
+    origin = tuple(attr["origin_shape"].list.i) if "origin_shape" in attr else ()
+    shape = _origin_shape(proto, origin)
     stored = tuple(attr["storage_shape"].list.i) if "storage_shape" in attr else tuple(proto.shape.dim)
-    for dims in (stored, attr["origin_shape"].list.i):
-        if len(dims) > MAX_RANK or any(not _UNKNOWN_RANK <= dim <= MAX_DIM for dim in dims):
+    for dims in (stored, origin):
+        if dims and (len(dims) > MAX_RANK or min(dims) < _UNKNOWN_RANK or max(dims) > MAX_DIM):
             raise ValueError("a shape is outside the limits")
     if shape is None or not is_static(stored) or (form.is_plain and stored == tuple(ge_dims(shape))):
         return TensorDesc(dtype, shape, form, origin_format)
     return TensorDesc(dtype, shape, form, origin_format, stored)
 
 
-def _origin_shape(proto: TensorDescriptor) -> Shape | None:
-    if not proto.attr["origin_shape_initialized"].b:
+def _origin_shape(proto: TensorDescriptor, dims: tuple[int, ...]) -> Shape | None:
+    attr = proto.attr
+    if not attr["origin_shape_initialized"].b:
         return None
-    dims = proto.attr["origin_shape"].list.i
-    names = proto.attr["dim_names"].list.s if "dim_names" in proto.attr else [b""] * len(dims)
-    return tuple(dim if dim >= 0 else Sym(name.decode()) for dim, name in zip(dims, names, strict=True))
+    if "dim_names" not in attr and all(dim >= 0 for dim in dims):
+        return dims
+    names = attr["dim_names"].list.s if "dim_names" in attr else [b""] * len(dims)
+    return tuple([dim if dim >= 0 else Sym(name.decode()) for dim, name in zip(dims, names, strict=True)])
 
 
 # Stands for an optional input that is left out.

@@ -132,7 +132,13 @@ class _Model:
         return graph
 
     def _node(self, graph: Graph, op: OpDef, nodes: Mapping[str, Node], depth: int) -> Node:
-        noted = {name: attr for name, attr in op.attr.items() if name in _NOTES}
+        # Each access to a map of protobuf makes an object: a record of two or three attributes is read once.
+        stored, own, noted = op.attr, [], {}
+        for name in stored:
+            if name in _NOTES:
+                noted[name] = stored[name]
+            elif name not in _UNREAD:
+                own.append(name)
         own_name, output_descs = op.name, list(op.output_desc)
         names = [desc.name for desc in output_descs]
         node = graph.append(
@@ -146,36 +152,40 @@ class _Model:
             raise ValueError(f"a name of {own_name} is taken or empty")
         for value, desc in zip(node.outputs, output_descs, strict=True):
             value.desc = self._desc(desc)
-        node.sources = _noted_strings(noted, "_datadump_original_op_names")
-        node.passes = _noted_strings(noted, "_atcpy_passes")
+        if "_datadump_original_op_names" in noted:
+            node.sources = _texts(noted["_datadump_original_op_names"])
+        if "_atcpy_passes" in noted:
+            node.passes = _texts(noted["_atcpy_passes"])
         if "_lxfusion_engine_name" in noted:
-            node.engine = Engine(noted["_lxfusion_engine_name"].s.decode())
-        self._read_attrs(node, op, noted, depth)
+            name_of_engine = noted["_lxfusion_engine_name"].s
+            node.engine = _ENGINES.get(name_of_engine) or Engine(name_of_engine.decode())  # which refuses it
+        self._read_attrs(node, op, own, noted, depth)
         return node
 
     def _desc(self, stored: TensorDescriptor) -> TensorDesc:
-        """The type of a value; values of one type share it."""
+        """The type of a value or a constant, whatever its name and where its bytes are; those of one type share it."""
         stored.ClearField("name")
+        stored.ClearField("data_offset")
+        stored.ClearField("weight_size")
         key = stored.SerializeToString()
         desc = self._descs.get(key)
         if desc is None:
             desc = self._descs[key] = descs.proto_to_desc(stored)
         return desc
 
-    def _read_attrs(self, node: Node, op: OpDef, noted: Mapping[str, AttrDef], depth: int) -> None:
-        tensors = _noted_strings(noted, "_atcpy_tensors")
-        types = _noted_strings(noted, "_atcpy_types")
-        graphs = _noted_strings(noted, "_atcpy_graphs")
-        for name in _noted_strings(noted, "_atcpy_empty_lists"):
+    def _read_attrs(self, node: Node, op: OpDef, own: list[str], noted: Mapping[str, AttrDef], depth: int) -> None:
+        """Read a node's `own` attributes, as those that are `noted` say."""
+        tensors, types, graphs, empty = [_texts(noted[note]) if note in noted else () for note in _NOTES_OF_ATTRS]
+        for name in empty:
             node.attrs[name] = ()
+        is_const, is_in_file, stored = node.op_type == "Const", op.type == FILE_CONSTANT, op.attr
         # Bodies last and in their own order, which is that of the graphs in the file.
-        own = sorted([name for name in op.attr if name not in _NOTES and name not in graphs])
-        for name in (*own, *graphs):
-            attr = op.attr[name]
-            if node.op_type == "Const" and name == "value":
+        for name in (*sorted([name for name in own if name not in graphs]), *graphs):
+            attr = stored[name]
+            if is_const and name == "value":
                 node.attrs[name] = self._constant(attr.t)
                 continue
-            if op.type == FILE_CONSTANT and name in _OF_FILES:
+            if is_in_file and name in _OF_FILES:
                 continue
             value = attrs.get_attr(attr)
             if name in tensors:
@@ -185,11 +195,11 @@ class _Model:
             elif name in graphs:
                 value = _each(value, lambda text: self._body(text, depth))
             node.attrs[name] = value
-        if op.type == FILE_CONSTANT:
-            if node.op_type != "Const":
+        if is_in_file:
+            if not is_const:
                 raise ValueError(f"{node.name} is a {node.op_type} in a file")
             node.attrs["value"] = self._file_constant(op)
-        if node.op_type == "Const":
+        if is_const:
             value = node.attrs.get("value")
             if len(node.outputs) != 1 or not isinstance(value, Tensor):
                 raise ValueError(f"constant {node.name} has no value")
@@ -202,10 +212,11 @@ class _Model:
         return self._graph(definition, name.partition(".")[2], depth + 1)
 
     def _constant(self, stored: TensorDef) -> Tensor:
-        desc = descs.proto_to_desc(stored.desc)
-        if stored.data or stored.desc.weight_size == 0:
+        first, size = stored.desc.data_offset, stored.desc.weight_size
+        desc = self._desc(stored.desc)
+        if stored.data or size == 0:
             return weights.bytes_to_tensor(memoryview(stored.data), desc)
-        return self._weight(desc, stored.desc.data_offset, stored.desc.weight_size)
+        return self._weight(desc, first, size)
 
     def _file_constant(self, op: OpDef) -> Tensor:
         stored = TensorDescriptor()
@@ -238,12 +249,12 @@ _NOTES = frozenset(
         "_atcpy_passes",
         "_datadump_original_op_names",
         "_lxfusion_engine_name",
-        "_ge_attr_op_kernel_lib_name",
-        "_lxfusion_op_kernel_lib_name",
-        "_no_task",
-        "_batch_label",
     }
 )
+# Those that nobody reads: they are for other tools.
+_UNREAD = frozenset({"_ge_attr_op_kernel_lib_name", "_lxfusion_op_kernel_lib_name", "_no_task", "_batch_label"})
+_NOTES_OF_ATTRS = ("_atcpy_tensors", "_atcpy_types", "_atcpy_graphs", "_atcpy_empty_lists")
+_ENGINES = {engine.value.encode(): engine for engine in Engine}
 
 
 def _operand(reference: str, nodes: Mapping[str, Node]) -> Value | None:
@@ -255,8 +266,8 @@ def _operand(reference: str, nodes: Mapping[str, Node]) -> Value | None:
     return nodes[name].outputs[int(index)]
 
 
-def _noted_strings(noted: Mapping[str, AttrDef], name: str) -> tuple[str, ...]:
-    return _strings(attrs.get_attr(noted[name])) if name in noted else ()
+def _texts(attr: AttrDef) -> tuple[str, ...]:
+    return _strings(attrs.get_attr(attr))
 
 
 def _each(value: object, read: Any) -> object:
