@@ -6,8 +6,9 @@ Every size and offset in a file is checked against the bytes that are there, wha
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from google.protobuf.message import DecodeError, Message
@@ -111,16 +112,19 @@ def _package(opened: Container, verify: Verify, *, is_signed: bool) -> Package:
     tasks: list[TaskRecord] = []
     programs: list[tuple[tuple[TaskRecord, ...], bytes]] = []
     unknown = info.attr.get("atcpy_shapes", "known") == "unknown"
+    record_bytes = 0  # of each task of a plan
     for number, task in enumerate(info.task):
         if unknown and task.private_def:
             programs.append((tuple(tasks), task.private_def))
-            tasks = []
+            tasks, record_bytes = [], 0
             continue
         kernel = task.kernel
         record = kernel.args
-        if not record or kernel.args_size != len(record) or (tasks and len(record) != len(tasks[0].record)):
-            raise malformed(opened, Partition.TASK_INFO, f"task {number} has a record of {len(record)} bytes")
-        tasks.append(TaskRecord(kernel.kernel_name, kernel.context.op_index, record))
+        size = len(record)
+        if not size or kernel.args_size != size or size != (record_bytes or size):
+            raise malformed(opened, Partition.TASK_INFO, f"task {number} has a record of {size} bytes")
+        record_bytes = size
+        tasks.append(_new_record((kernel.kernel_name, kernel.context.op_index, record)))
     if unknown and tasks:
         raise malformed(opened, Partition.TASK_INFO, "it has tasks without a program though shapes are unknown")
     defaults = frozenset(filter(None, info.attr.get("atcpy_default_inputs", "").split(",")))
@@ -165,6 +169,10 @@ def _package(opened: Container, verify: Verify, *, is_signed: bool) -> Package:
         files,
         info.attr.get("atcpy_status_check", "") == "1",
     )
+
+
+# Makes a TaskRecord without the call of Python that `TaskRecord(…)` is.
+_new_record: Callable[[tuple[str, int, bytes]], TaskRecord] = partial(tuple.__new__, TaskRecord)
 
 
 def _open_files(
