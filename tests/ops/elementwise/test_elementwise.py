@@ -258,6 +258,22 @@ def test_functions_of_angles_are_rounded_right_but_for_half_a_unit(op_type: str,
 
 
 @pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("op_type", ["Asin", "Acos", "Atan"])
+def test_arcs_of_all_exponents_are_rounded_right_but_for_half_a_unit(op_type: str, isa: str) -> None:
+    rng = np.random.default_rng(5)
+    sizes = ((np.repeat(np.arange(256), 60) << 23) | rng.integers(0, 1 << 23, 60 * 256)).astype("u4").view("f4")
+    bends = np.nextafter(np.repeat(np.array([0.5, 1], "f4"), 3), np.array([0, 0.7, 2] * 2, "f4"))
+    x = np.concatenate([sizes, -sizes, bends, -bends, np.array([0.5, -0.5, 1, -1, np.inf, -np.inf, np.nan], "f4")])
+    (ours,) = run_op(make_node(op_type, [x]), [x], isa=isa)
+    function = {"Asin": np.arcsin, "Acos": np.arccos, "Atan": np.arctan}[op_type]
+    with np.errstate(invalid="ignore"):
+        right = function(x.astype("f8"))
+    np.testing.assert_array_equal(np.isnan(ours), np.isnan(right))
+    error = np.abs(ours - right) / np.spacing(np.abs(right).astype("f4")).astype("f8")
+    assert np.nanmax(error) < 0.51
+
+
+@pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("op_type", ["Sin", "Tan", "Asin", "Atan"])
 def test_odd_functions_keep_the_sign_of_zero(op_type: str, isa: str) -> None:
     x = np.array([0.0, -0.0], np.float32)

@@ -11,13 +11,26 @@
 
 #define ALWAYS static inline __attribute__((always_inline))
 
-/* Σ c[i] · x^i */
+/* a · b + c, in one instruction where the CPU has it */
+ALWAYS double fused(double a, double b, double c)
+{
+#ifdef __FP_FAST_FMA
+    return __builtin_fma(a, b, c);
+#else
+    return a * b + c;
+#endif
+}
+
+/* Σ c[i] · x^i, n ≥ 2, in two chains: what one of Horner's waits for takes longer than the sums */
 ALWAYS double polynomial(double x, const double *c, int n)
 {
-    double y = c[n - 1];
-    for (int i = n - 2; i >= 0; i--)
-        y = y * x + c[i];
-    return y;
+    const double square = x * x;
+    double first = c[n - 1], second = c[n - 2];
+    for (int i = n - 3; i > 0; i -= 2) {
+        first = fused(first, square, c[i]);
+        second = fused(second, square, c[i - 1]);
+    }
+    return n % 2 == 0 ? fused(first, x, second) : fused(second, x, fused(first, square, c[0]));
 }
 
 enum { MAX_TURN = 100000 }; /* beyond, π/2 would take more bits than two doubles */
@@ -68,35 +81,28 @@ ALWAYS double arctangent_of(double x)
         0.99999999992930155,  -0.33333331290857771,  0.19999901101290121,  -0.14283813245671934,
         0.11091922902426976,  -0.089741717367436066, 0.072282778424020477, -0.053956673284119468,
         0.033826212304726752, -0.015828319131590735, 0.004732483163631211, -0.00066339535017808282};
-    const double size = fabs(x), z = size > 1 ? 1 / size : size;
+    const double size = fabs(x), inverse = 1 / size, z = inverse < size ? inverse : size;
     const double near = z * polynomial(z * z, c, 12);
     return copysign(size > 1 ? 1.5707963267948966 - near : near, x);
 }
 
-/* asin z for 0 ≤ z ≤ 1/2 */
-ALWAYS double small_arcsine_of(double z)
-{
-    static const double c[] = {1.0000000000008238,   0.1666666661332003,    0.075000056529025264,
-                               0.044640565562384653, 0.030428105794319489,  0.021855853715224086,
-                               0.020680804920722242, 0.0019168968139368549, 0.032956304720545705};
-    return z * polynomial(z * z, c, 9);
-}
-
-/* asin x = π/2 − 2 · asin √((1 − x) / 2) from 1/2 on */
+/* asin z for z = |x| up to 1/2; asin x = π/2 − 2 · asin z for z = √((1 − |x|) / 2) beyond. z² is
+ * the smaller of both squares, so that there is one polynomial.
+ */
 ALWAYS double arcsine_of(double x)
 {
-    const double size = fabs(x);
-    const double small = small_arcsine_of(size > 0.5 ? sqrt((1 - size) / 2) : size);
-    return copysign(size > 0.5 ? 1.5707963267948966 - 2 * small : small, x);
+    static const double c[] = {0.99999999998635369,   0.16666667364186447,  0.074999419087547189,
+                               0.044661139308668961,  0.030102506899661489, 0.024650862660604088,
+                               0.0074010072390753795, 0.034748424808083898};
+    const double size = fabs(x), near = size * size, far = fused(size, -0.5, 0.5);
+    const double square = far < near ? far : near, y = sqrt(square) * polynomial(square, c, 8);
+    return copysign(size > 0.5 ? fused(y, -2, 1.5707963267948966) : y, x);
 }
 
+/* What a double loses near x = 1 is far below a float's last bit. */
 ALWAYS double arccosine_of(double x)
 {
-    const double size = fabs(x);
-    const double small = small_arcsine_of(size > 0.5 ? sqrt((1 - size) / 2) : size);
-    if (size > 0.5)
-        return x > 0 ? 2 * small : 3.1415926535897931 - 2 * small;
-    return 1.5707963267948966 - copysign(small, x);
+    return 1.5707963267948966 - arcsine_of(x);
 }
 
 /* a^b = 2^(b · log2 a) for a > 0 that no double is subnormal for, and results within double's

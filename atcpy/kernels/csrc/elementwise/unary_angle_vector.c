@@ -27,6 +27,11 @@
         }                                                                                          \
     } while (0)
 
+/* The same of a function that admits all */
+#define EACH_OF_ALL(function)                                                                      \
+    for (int64_t i = 0; i < n; i++)                                                                \
+        dst[i] = (float)function((double)src[i])
+
 enum { RUN = 256 };
 
 static void run(const struct unary_params *p, const float *src, float *dst, int64_t n)
@@ -48,13 +53,13 @@ static void run(const struct unary_params *p, const float *src, float *dst, int6
         EACH(tangent_of(v), fabs(v) <= MAX_TURN, tan(v));
         return;
     case UNARY_ASIN:
-        EACH(arcsine_of(v), true, v);
+        EACH_OF_ALL(arcsine_of);
         return;
     case UNARY_ACOS:
-        EACH(arccosine_of(v), true, v);
+        EACH_OF_ALL(arccosine_of);
         return;
     default: /* UNARY_ATAN */
-        EACH(arctangent_of(v), true, v);
+        EACH_OF_ALL(arctangent_of);
     }
 }
 
