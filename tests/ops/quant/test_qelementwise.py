@@ -57,6 +57,22 @@ def test_rounds_as_the_unfused_ops(
     np.testing.assert_array_equal(run_op(node, arrays, isa=isa, blocked=blocked and a.ndim == 4)[0], expected)
 
 
+@pytest.mark.parametrize("isa", LOOP_ISAS)
+@pytest.mark.parametrize("dtype", ["u1", "i1"])
+@pytest.mark.parametrize("op", ["Add", "Mul"])
+@pytest.mark.parametrize("y_scale", [1e-42, 1e-30, 1e-3, -0.5, 1e30, np.inf, np.nan, 0.0])
+def test_saturates_as_the_scalar_row(y_scale: float, op: str, dtype: str, isa: str) -> None:
+    zero = np.array(100, dtype)
+    for n, single in ((31, False), (32, True), (97, False), (97, True)):
+        a, b = every_byte((n,), dtype, 1), every_byte((1 if single else n,), dtype, 2)
+        for scale in (0.5, 3e38):
+            step = np.array(scale, np.float32)
+            arrays: list[Array | None] = [a, step, zero, b, step, None, np.array(y_scale, np.float32), zero]
+            node = microsoft(f"QLinear{op}", arrays)
+            expected = run_op(node, arrays, isa="scalar")[0]
+            np.testing.assert_array_equal(run_op(node, arrays, isa=isa)[0], expected)
+
+
 @pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("dtype", ["u1", "i1"])
 @pytest.mark.parametrize("n", [1, 63, 64, 129, 21000])
