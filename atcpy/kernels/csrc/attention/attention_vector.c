@@ -237,7 +237,7 @@ static void weigh_rows(struct attend *a, int64_t row, int64_t rows, int64_t firs
     for (int64_t r = 0; r < rows; r++) {
         float *s = a->scores + r * ATTENTION_SCORE_ROW;
         const int64_t n = seen_keys(a, row + r, first, keys);
-        const double sum = exp_row(a->args, s, n, shift[r], s);
+        const double sum = exp_row(a->args, s, n, shift[r], s, false);
         for (int64_t i = n; i < keys; i++)
             s[i] = 0;
         a->total[row + r] = first == 0 ? sum : a->total[row + r] * (double)by[r] + sum;

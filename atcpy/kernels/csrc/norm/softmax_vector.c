@@ -9,7 +9,7 @@ static inline void softmax_row(const struct kernel_args *args, const float *src,
                                float *dst)
 {
     const float largest = largest_of_row(args, src, n);
-    const vf scale = vf_set1((float)(1 / exp_row(args, src, n, largest, dst)));
+    const vf scale = vf_set1((float)(1 / exp_row(args, src, n, largest, dst, true)));
     for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, n);) {
         int64_t i = piece.begin;
         for (; i + VF <= piece.end; i += VF)
@@ -23,7 +23,7 @@ static inline void log_softmax_row(const struct kernel_args *args, const float *
                                    float *dst)
 {
     const float largest = largest_of_row(args, src, n);
-    const vf log_sum = vf_set1((float)log(exp_row(args, src, n, largest, NULL)));
+    const vf log_sum = vf_set1((float)log(exp_row(args, src, n, largest, NULL, false)));
     const vf shift = vf_set1(largest);
     for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, n);) {
         int64_t i = piece.begin;

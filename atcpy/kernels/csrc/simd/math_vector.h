@@ -68,12 +68,20 @@ static inline vf vf_exp_split(vf x, vf *n)
 }
 
 /* e^x times this; −104 ≤ x ≤ 43. What is below the normal range is no slower, nor less exact. */
-static const float vf_exp_scale = 1.0f;
+static const float vf_exp_scale = 1.0f, vf_exp_lowest = -104.0f;
 static inline vf vf_exp_scaled(vf x)
 {
     vf n;
     const vf m = vf_exp_split(x, &n);
     return vf_scale(m, n);
+}
+
+/* The same for x ≤ 0, however small */
+static inline vf vf_exp_scaled_of_negative(vf x)
+{
+    const vf lowest = vf_set1(vf_exp_lowest);
+    const vf e = vf_exp_scaled(vf_at_least(lowest, x));
+    return vf_select(vf_lt(x, lowest), vf_set1(0.0f), e);
 }
 #else
 /* Returns the whole number n nearest to a · b, and a number whose low nine bits are those of
@@ -123,13 +131,21 @@ static inline vf vf_exp_split(vf x, vf *n)
     return vf_exp_whole(x, 127, n);
 }
 
-/* e^x times this; −104 ≤ x ≤ 43. It is within the normal range, so that one power of two scales. */
-static const float vf_exp_scale = 0x1p64f;
+/* e^x times this; −104.9 ≤ x ≤ 71. It is within the normal range, so that one power of two scales;
+ * what rounds to 0 in float is 0, as the power of the lowest x is.
+ */
+static const float vf_exp_scale = 0x1p24f, vf_exp_lowest = -104.9f;
 static inline vf vf_exp_scaled(vf x)
 {
     vf bits;
-    const vf m = vf_exp_whole(x, 64, &bits);
+    const vf m = vf_exp_whole(x, 24, &bits);
     return m * vf_power(bits);
+}
+
+/* The same for x ≤ 0, however small */
+static inline vf vf_exp_scaled_of_negative(vf x)
+{
+    return vf_exp_scaled(vf_at_least(vf_set1(vf_exp_lowest), x));
 }
 #endif
 
@@ -153,9 +169,7 @@ static inline vf vf_exp(vf x)
 /* The same for x ≤ 0 */
 static inline vf vf_exp_of_negative(vf x)
 {
-    const vf lowest = vf_set1(-104.0f);
-    const vf e = vf_exp_scaled(vf_at_least(lowest, x));
-    return vf_select(vf_lt(x, lowest), vf_set1(0.0f), e) * vf_set1(1.0f / vf_exp_scale);
+    return vf_exp_scaled_of_negative(x) * vf_set1(1.0f / vf_exp_scale);
 }
 
 /* e^x − 1, to 2 ulp, for x ≤ 0; below −20 it is −1 in float. */
@@ -200,7 +214,7 @@ static inline vf vf_log(vf x)
 /* 1 / (1 + e^−x) = e^x / (e^x + 1), to 3 ulp; from x = 40 on it is 1 in float. */
 static inline vf vf_sigmoid(vf x)
 {
-    const vf e = vf_exp_scaled(vf_at_most(vf_set1(40.0f), vf_at_least(vf_set1(-104.0f), x)));
+    const vf e = vf_exp_scaled(vf_at_most(vf_set1(40.0f), vf_at_least(vf_set1(vf_exp_lowest), x)));
     return e / (e + vf_set1(vf_exp_scale));
 }
 
