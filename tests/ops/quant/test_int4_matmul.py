@@ -11,7 +11,7 @@ from atcpy.ir.tensor import Array
 from atcpy.ops.quant.int4_matmul import evaluate_int4_matmul, pack_steps, pack_weights
 from tests.effort import trials
 from tests.harness import make_node, run_op
-from tests.isa import BYTE_ISAS
+from tests.isa import BYTE_ISAS, ISAS
 
 
 class Product:
@@ -45,14 +45,14 @@ class Product:
 
 
 CASES = st.tuples(
-    st.sampled_from([1, 2, 3, 5, 13, 70]),
+    st.sampled_from([1, 2, 3, 5, 7, 8, 22, 70]),
     st.sampled_from([1, 15, 16, 33, 70]),
     st.sampled_from([1, 16, 31, 64, 257]),
     st.sampled_from([16, 32, 128]),
 )
 
 
-@pytest.mark.parametrize("isa", BYTE_ISAS)
+@pytest.mark.parametrize("isa", sorted({*BYTE_ISAS, *ISAS}))
 @settings(max_examples=trials(25), deadline=None)
 @given(case=CASES, zeros=st.booleans(), digits=st.sampled_from([1, 3]), threads=st.sampled_from([1, 3]))
 def test_products_are_those_of_float64(
@@ -86,6 +86,20 @@ def test_magnitudes_at_the_ends_of_float32(isa: str, digits: int) -> None:
         np.testing.assert_array_equal(ours[3], np.inf * product.wide[:, 7])
         np.testing.assert_array_equal(ours[4], -np.inf * product.wide[:, 40])
     assert np.isnan(ours[5]).all()
+
+
+@pytest.mark.parametrize("isa", sorted({*BYTE_ISAS, *ISAS}))
+def test_infinity_and_nan_among_many_rows(isa: str) -> None:
+    """One of them a row, whose other numbers are 0; weights are not."""
+    product = Product(20, 300, 32, zeros=False, seed=3)
+    x = np.zeros((16, 300), np.float32)
+    x[3, 7], x[4, 299], x[15, 2] = np.inf, -np.inf, np.nan
+    ours = product.run(x, 3, isa)
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_array_equal(ours[3], np.inf * product.wide[:, 7])
+        np.testing.assert_array_equal(ours[4], -np.inf * product.wide[:, 299])
+    assert np.isnan(ours[15]).all()
+    assert not ours[[0, 1, 2, *range(5, 15)]].any()
 
 
 def test_the_definition_is_that_of_the_kernel() -> None:

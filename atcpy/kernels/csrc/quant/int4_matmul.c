@@ -29,6 +29,13 @@ static const char *check(const struct task_view *task)
     return NULL;
 }
 
+/* Weights as floats pay: they are made once, and bytes would be multiplied three times a row. */
+bool int4_has_many_rows(const struct task_view *task)
+{
+    const struct int4_matmul_params *p = task->params;
+    return p->m >= INT4_MANY_ROWS && p->digits == 3;
+}
+
 static int64_t row_total(const struct int4_blocking *b)
 {
     return atc_add(b->row_bytes, atc_mul(b->blocks, (int64_t)sizeof(struct int4_steps)));
@@ -59,10 +66,13 @@ static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
     const struct int4_blocking b = int4_block(p, cpu);
     /* Weights are read once for each chunk, products computed for each digit. */
     const int64_t read = atc_mul(b.chunks, atc_mul(b.panels * INT4_PANEL, b.row_bytes));
+    const int64_t in_bytes = atc_mul(b.chunk_rows, row_total(&b));
+    const int64_t in_floats =
+        atc_mul(atc_add(INT4_RUN * INT4_STEP, b.chunk_rows), INT4_PANEL * (int64_t)sizeof(float));
     return (struct kernel_cost){
         .items = atc_mul(b.chunks, b.groups),
         .work = atc_add(atc_div(products(p), 16), atc_div(read, 64)),
-        .scratch = atc_mul(b.chunk_rows, row_total(&b)),
+        .scratch = in_floats > in_bytes ? in_floats : in_bytes,
     };
 }
 

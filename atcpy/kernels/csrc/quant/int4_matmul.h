@@ -12,6 +12,8 @@
  *
  * A block that has infinities counts them as 1, its other numbers as 0, and its step is infinite.
  * One whose numbers are all below 2⁻¹⁰⁰ is 0.
+ *
+ * Where rows are many, some instruction sets make floats of the weights instead.
  */
 #ifndef ATC_INT4_MATMUL_H
 #define ATC_INT4_MATMUL_H
@@ -24,7 +26,9 @@ enum {
     INT4_BYTES = 64,     /* of a panel's step */
     INT4_MAX_ROWS = 6,   /* of a tile */
     INT4_MAX_PANELS = 2, /* of a tile */
-    INT4_MAX_BLOCK = 1024
+    INT4_MAX_BLOCK = 1024,
+    INT4_RUN = 32, /* steps of a panel that are floats at a time, for rows that are many */
+    INT4_MANY_ROWS = 8
 };
 
 #define INT4_MATMUL_FIELDS(I64, I64S, F64, ENUM) I64(m) I64(k) I64(n) I64(block) I64(digits)
@@ -69,5 +73,25 @@ struct int4_blocking {
 };
 
 struct int4_blocking int4_block(const struct int4_matmul_params *p, const struct atc_cpu *cpu);
+
+/* Where the operands of a panel begin. */
+struct int4_panel {
+    const uint8_t *w;
+    const float *scales;
+    const uint8_t *zeros; /* or NULL */
+};
+
+static inline struct int4_panel int4_panel_at(const struct kernel_args *args,
+                                              const struct int4_blocking *b, int64_t panel)
+{
+    const struct int4_matmul_params *p = args->params;
+    const int64_t steps = panel * b->blocks * INT4_PANEL;
+    const uint8_t *zeros = args->src[INT4_ZEROS];
+    return (struct int4_panel){
+        .w = (const uint8_t *)args->src[INT4_W] + steps * (p->block / 2),
+        .scales = (const float *)args->src[INT4_SCALES] + steps,
+        .zeros = zeros == NULL ? NULL : zeros + steps,
+    };
+}
 
 #endif

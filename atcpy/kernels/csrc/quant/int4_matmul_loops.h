@@ -22,7 +22,6 @@ static inline float largest_of(const float *restrict x, int64_t n)
 }
 
 /* Numbers of a block in steps of its largest magnitude over `limit`; returns the step. */
-/* Numbers of a block in steps of its largest magnitude over `limit`; returns the step. */
 static inline float integers_of(const float *restrict x, int64_t n, float limit,
                                 int32_t *restrict to)
 {
@@ -94,19 +93,18 @@ static inline void run_panels(struct int4_drive *d, int64_t first, int64_t rows,
                               int64_t panels)
 {
     const struct int4_matmul_params *p = d->p;
-    const int64_t steps = panel * d->b.blocks * INT4_PANEL;
+    const struct int4_panel w = int4_panel_at(d->args, &d->b, panel);
     struct int4_tile tile = {
         .meter = &d->meter,
         .x_row = d->b.row_bytes,
-        .w = (const uint8_t *)d->args->src[INT4_W] + steps * (p->block / 2),
-        .scales = (const float *)d->args->src[INT4_SCALES] + steps,
+        .w = w.w,
+        .scales = w.scales,
+        .zeros = w.zeros,
         .blocks = d->b.blocks,
         .block_steps = p->block / INT4_STEP,
         .y_row = p->n,
         .last_columns = min_i64(INT4_PANEL, p->n - (panel + panels - 1) * INT4_PANEL),
     };
-    if (d->args->src[INT4_ZEROS] != NULL)
-        tile.zeros = (const uint8_t *)d->args->src[INT4_ZEROS] + steps;
     for (int64_t row = 0, n; row < rows && !atc_spend(&d->meter, 1); row += n) {
         n = ceil_div(rows - row, ceil_div(rows - row, d->isa->max_rows));
         tile.x = d->x + row * d->b.row_bytes;
