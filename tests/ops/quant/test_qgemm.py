@@ -153,6 +153,36 @@ def test_long_sums_are_exact_in_tiles_of_all_sizes(isa: str, rows: int, k: int, 
 
 
 @pytest.mark.parametrize("isa", BYTE_ISAS)
+@pytest.mark.parametrize("k", [1, 3, 15, 16, 2047, 2048, 2049, 4112])
+@pytest.mark.parametrize("types", ["u1", "i1"])
+def test_rows_are_summed_for_zero_points_of_weights(isa: str, k: int, types: str) -> None:
+    """Each weight counts as its zero point, less which is what rows are summed for; 2048 are summed in 16 bits."""
+    ends = np.iinfo(types)
+    x = np.full((9, k), ends.max, types)
+    x[1::2], x[-1, ::3] = ends.min, 5
+    w, zero = np.full((k, 17), 2, types), np.array(ends.min + 9, types)
+    node = make_node("MatMulInteger", [x, w, None, zero], {}, constants=[1, 3])
+    ours = run_op(node, [x, w, None, zero], isa=isa, threads=2)[0]
+    expected = x.astype(np.int64).sum(axis=1, keepdims=True) * (2 - int(zero))
+    np.testing.assert_array_equal(ours, np.broadcast_to(expected, (9, 17)))
+
+
+@pytest.mark.parametrize("isa", BYTE_ISAS)
+@pytest.mark.parametrize("channels", [1, 3, 4, 5, 16, 19, 32])
+@pytest.mark.parametrize("kernel", [1, 3])
+def test_windows_are_summed_for_zero_points_of_weights(isa: str, channels: int, kernel: int) -> None:
+    """Of channels that fill no block, and with a padding, which counts as the zero point of x."""
+    rng = np.random.default_rng(channels)
+    x, w = bytes_of(rng, (2, channels, 7, 9), "u1"), bytes_of(rng, (20, channels, kernel, kernel), "u1")
+    arrays = [x, w, np.array(200, "u1"), np.array(90, "u1")]
+    attrs = {"pads": (kernel // 2,) * 4}
+    node = make_node("ConvInteger", arrays, attrs, constants=[1, 3])
+    expected = exact_conv(less_zero(x, arrays[2], 0), less_zero(w, arrays[3], 0), attrs)
+    ours = run_op(node, arrays, isa=isa, blocked=True, threads=2)[0]
+    np.testing.assert_array_equal(ours, expected.astype(np.int32))
+
+
+@pytest.mark.parametrize("isa", BYTE_ISAS)
 @settings(max_examples=trials(20), deadline=None)
 @given(case=CONVS, channels=st.sampled_from([2, 16, 21, 40]), threads=st.sampled_from([1, 3]))
 def test_depthwise_conv_sums_exactly(isa: str, case: dict[str, object], channels: int, threads: int) -> None:

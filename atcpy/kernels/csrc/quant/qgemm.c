@@ -609,6 +609,21 @@ static void run_panels(struct drive *d, const struct position *at, const uint8_t
     run_tiles(d, at, &tile, blocks, apart ? &planes : NULL, width);
 }
 
+/* The sums of a chunk's rows of x, as the ISA reads it. */
+static void sum_rows(struct drive *d, const struct position *at)
+{
+    const struct qgemm_params *p = d->p;
+    const int64_t line = min_i64(d->b.line, at->rows);
+    const uint8_t flip = p->x_signed == 1 ? 0x80 : 0;
+    const uint32_t count = (uint32_t)(p->cg * p->kh * p->kw);
+    const uint32_t added = p->x_signed == 1 && d->isa->reads_signed ? 128 * count : 0;
+    for (int64_t row = 0; row < at->rows && !atc_spend(&d->meter, d->k1); row++) {
+        const uint8_t *x = d->x + row / line * d->b.x_line + row % line * d->b.x_row;
+        const uint32_t sum = qgemm_sum_row(d->args, x, d->steps, d->k1, d->ones, flip);
+        d->row_sums[row] = (int32_t)(sum - added);
+    }
+}
+
 /* Points to what the chunk reads, copied if need be, and sums up its rows if zero points need that.
  */
 static void take_x(struct drive *d, const struct position *at)
@@ -632,15 +647,8 @@ static void take_x(struct drive *d, const struct position *at)
     } else if (b->copied) {
         qgemm_pack_rows(&d->source, at->n, at->g, at->row, at->rows, d->copied_x, b->row_bytes);
     }
-    if (!d->needs_sums)
-        return;
-    static const struct qgemm_columns none;
-    struct qgemm_tile tile = tile_of(d, d->ones, &none);
-    tile.dst = (uint8_t *)d->row_sums;
-    tile.dst_row = sizeof *d->row_sums;
-    tile.last_columns = 1;
-    tile.result = QGEMM_I32;
-    run_tiles(d, at, &tile, 1, NULL, 1);
+    if (d->needs_sums)
+        sum_rows(d, at);
 }
 
 static const uint8_t *pack_w(struct drive *d, int64_t n, int64_t first, int64_t end)

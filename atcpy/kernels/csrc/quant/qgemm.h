@@ -190,6 +190,12 @@ void qgemm_copy_picture(const struct qgemm_source *s, int64_t n, int64_t g,
 /* A panel of ones, and zeros where k counts channels that are not there. */
 void qgemm_ones(const struct kernel_args *args, uint8_t *to);
 
+/* The sum of the bytes of a row of x whose factor in the panel of ones is 1, unsigned once `flip`
+ * changed their top bits. Steps are those of qgemm_tile.
+ */
+uint32_t qgemm_sum_row(const struct kernel_args *args, const uint8_t *x, const int64_t *steps,
+                       int64_t k1, const uint8_t *ones, uint8_t flip);
+
 /* Panel `panel` of row-major [cg, m] weights, in the packed form, sums included, as signed bytes.
  */
 void qgemm_pack_panel(const struct kernel_args *args, const uint8_t *w, int64_t panel, uint8_t *to);

@@ -184,6 +184,46 @@ static inline bytes16 load16(const uint8_t *from)
     return v;
 }
 
+/* The part of a panel of ones that four steps of any column take, as masks. */
+static inline bytes16 mask_of(const uint8_t *ones)
+{
+    uint32_t four[4];
+    for (int i = 0; i < 4; i++)
+        memcpy(four + i, ones + i * QGEMM_BLOCK, sizeof *four);
+    bytes16 v;
+    memcpy(&v, four, sizeof v);
+    return -v;
+}
+
+static inline bool side_by_side(const int64_t *steps)
+{
+    return steps[3] - steps[0] == 3 * QGEMM_K0;
+}
+
+uint32_t qgemm_sum_row(const struct kernel_args *args, const uint8_t *x, const int64_t *steps,
+                       int64_t k1, const uint8_t *ones, uint8_t flip)
+{
+    uint32_t sum = 0;
+    for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, k1);)
+        for (int64_t k = piece.begin; k < piece.end;) {
+            words8 pairs = {0};
+            const int64_t end = min_i64(piece.end, k + 4 * SUMMED_STEPS);
+            for (; k + 4 <= end && side_by_side(steps + k); k += 4) {
+                const words8 v =
+                    (words8)((load16(x + steps[k]) ^ flip) & mask_of(ones + k * QGEMM_BLOCK));
+                pairs += (v & 0xff) + (v >> 8);
+            }
+            for (int i = 0; i < 8; i++)
+                sum += pairs[i];
+            if (k == end || (k + 4 <= end && side_by_side(steps + k)))
+                continue;
+            for (int i = 0; i < QGEMM_K0; i++)
+                sum += (uint32_t)(x[steps[k] + i] ^ flip) * ones[k * QGEMM_BLOCK + i];
+            k++;
+        }
+    return sum;
+}
+
 #define LOW_BYTES  0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
 #define HIGH_BYTES 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
 #define LOW_WORDS  0, 8, 1, 9, 2, 10, 3, 11
