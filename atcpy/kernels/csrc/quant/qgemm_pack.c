@@ -206,8 +206,14 @@ uint32_t qgemm_sum_row(const struct kernel_args *args, const uint8_t *x, const i
     uint32_t sum = 0;
     for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, k1);)
         for (int64_t k = piece.begin; k < piece.end;) {
-            words8 pairs = {0};
+            if (k + 4 > piece.end || !side_by_side(steps + k)) {
+                for (int i = 0; i < QGEMM_K0; i++)
+                    sum += (uint32_t)(x[steps[k] + i] ^ flip) * ones[k * QGEMM_BLOCK + i];
+                k++;
+                continue;
+            }
             const int64_t end = min_i64(piece.end, k + 4 * SUMMED_STEPS);
+            words8 pairs = {0};
             for (; k + 4 <= end && side_by_side(steps + k); k += 4) {
                 const words8 v =
                     (words8)((load16(x + steps[k]) ^ flip) & mask_of(ones + k * QGEMM_BLOCK));
@@ -215,11 +221,6 @@ uint32_t qgemm_sum_row(const struct kernel_args *args, const uint8_t *x, const i
             }
             for (int i = 0; i < 8; i++)
                 sum += pairs[i];
-            if (k == end || (k + 4 <= end && side_by_side(steps + k)))
-                continue;
-            for (int i = 0; i < QGEMM_K0; i++)
-                sum += (uint32_t)(x[steps[k] + i] ^ flip) * ones[k * QGEMM_BLOCK + i];
-            k++;
         }
     return sum;
 }
