@@ -114,14 +114,35 @@ def test_conv_integer_sums_exactly(isa: str, case: dict[str, object], blocked: b
 def test_conv_reads_windows_where_they_lie(
     isa: str, size: tuple[int, int], kernel: int, pad: int, stride: int, dilation: int, c: int, x_type: str
 ) -> None:
-    """Lines of results that are longer and shorter than a tile; pictures that are copied, or not, or too large."""
+    """Lines of results that are longer and shorter than a tile; pictures that are copied, or not, or too large; weights
+    that are large, and small as most are in trained networks.
+    """
     rng = np.random.default_rng(kernel)
-    x, w = bytes_of(rng, (1, c, *size), x_type), bytes_of(rng, (18, c, kernel, kernel), "i1")
-    arrays = [x, w, np.array(11, x_type), None]
+    x, large = bytes_of(rng, (1, c, *size), x_type), bytes_of(rng, (18, c, kernel, kernel), "i1")
     attrs = {"strides": (stride,) * 2, "dilations": (dilation,) * 2, "pads": (pad,) * 4}
+    for w in large, large // 4:
+        arrays = [x, w, np.array(11, x_type), None]
+        node = make_node("ConvInteger", arrays, attrs, constants=[1])
+        expected = exact_conv(less_zero(x, arrays[2], 0), w.astype(np.float64), attrs)
+        ours = run_op(node, arrays, isa=isa, blocked=True, threads=2)[0]
+        np.testing.assert_array_equal(ours, expected.astype(np.int32))
+
+
+@pytest.mark.parametrize("isa", BYTE_ISAS)
+@pytest.mark.parametrize("w_type", ["u1", "i1"])
+@pytest.mark.parametrize(("m", "kernel"), [(64, 1), (130, 1), (200, 3)])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_many_chunks_meet_the_same_weights(isa: str, w_type: str, m: int, kernel: int, threads: int) -> None:
+    """Small weights of one tile and of several, whose schedules serve all chunks of 2 304 results on AVX2."""
+    rng = np.random.default_rng(m)
+    x, w = bytes_of(rng, (1, 16, 48, 48), "u1"), bytes_of(rng, (m, 16, kernel, kernel), w_type)
+    w = w // 4 + (96 if w_type == "u1" else 0)
+    w[: m // 2, 0] = np.iinfo(w_type).max
+    arrays = [x, w.astype(w_type), None, np.array(121 if w_type == "u1" else 0, w_type)]
+    attrs = {"pads": (kernel // 2,) * 4}
     node = make_node("ConvInteger", arrays, attrs, constants=[1])
-    expected = exact_conv(less_zero(x, arrays[2], 0), w.astype(np.float64), attrs)
-    ours = run_op(node, arrays, isa=isa, blocked=True, threads=2)[0]
+    expected = exact_conv(x.astype(np.float64), less_zero(w, arrays[3], 0), attrs)
+    ours = run_op(node, arrays, isa=isa, blocked=True, threads=threads)[0]
     np.testing.assert_array_equal(ours, expected.astype(np.int32))
 
 
@@ -150,6 +171,61 @@ def test_long_sums_are_exact_in_tiles_of_all_sizes(isa: str, rows: int, k: int, 
             np.testing.assert_array_equal(rounded, requantised(total, *scales, y_zero))
         else:
             np.testing.assert_array_equal(rounded, run_op(node, arrays, isa="scalar", threads=1)[0])
+
+
+def largest_sums(kind: str, steps: int, rng: np.random.Generator) -> Array:
+    """Weights [4 · steps, 32] whose sums times 255 just fit into 16 bits (128) or just do not (129)."""
+    w = np.zeros((steps, 4, 32), np.int8)
+    some = np.arange(steps) % 4 == 3  # steps: where most are large, weights are words
+    if kind == "two of 128":
+        w[some, :2] = np.array([127, 1])[:, None]
+    elif kind == "two of 129":
+        w[some, :2] = np.array([127, 2])[:, None]
+    elif kind == "two of -128":
+        w[some, 2:] = np.array([-128, 0])[:, None]
+    elif kind == "two of -129":
+        w[some, 2:] = np.array([-128, -1])[:, None]
+    elif kind == "four of 128":  # in two steps
+        w[:, :2] = np.array([60, 4])[:, None]
+    elif kind == "four of 129":
+        w[::2, :2], w[1::2, :2] = 64, np.array([1, 0])[:, None]
+    elif kind == "four of -128":
+        w[:, 2:] = np.array([-60, -4])[:, None]
+    elif kind == "four of -129":
+        w[::2, 2:], w[1::2, 2:] = -64, np.array([0, -1])[:, None]
+    elif kind == "opposite":  # large, but their products cancel out
+        w[:, ::2], w[:, 1::2] = 127, -128
+    elif kind == "lowest":
+        w[:] = -128
+    elif kind == "one lane":  # only one column's weights are large
+        w[:, :, rng.integers(32)] = 127
+    else:  # a third, or one more, of 128 steps
+        large = rng.permutation(min(steps, 128))[: int(kind)]
+        w[:] = rng.integers(-20, 20, w.shape)
+        w[large] = 127
+    return w.reshape(4 * steps, 32)
+
+
+@pytest.mark.parametrize("isa", BYTE_ISAS)
+@pytest.mark.parametrize("types", ["u1", "i1"])
+@pytest.mark.parametrize("steps", [1, 2, 127, 128, 300])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "two of 128", "two of 129", "two of -128", "two of -129", "four of 128", "four of 129", "four of -128",
+        "four of -129", "opposite", "lowest", "one lane", "42", "43",
+    ],
+)  # fmt: skip
+def test_large_weights_do_not_saturate(isa: str, types: str, steps: int, kind: str) -> None:
+    """The largest and the least x, and any, by weights whose products AVX2 can and cannot add in 16 bits."""
+    rng = np.random.default_rng(steps)
+    w = largest_sums(kind, steps, rng)
+    info = np.iinfo(types)
+    x = rng.integers(info.min, info.max + 1, (13, len(w))).astype(types)
+    x[0], x[1] = info.max, info.min
+    node = make_node("MatMulInteger", [x, w], constants=[1])
+    expected = x.astype(np.int64) @ w.astype(np.int64)
+    assert np.array_equal(run_op(node, [x, w], isa=isa)[0], expected)
 
 
 @pytest.mark.parametrize("isa", BYTE_ISAS)

@@ -196,13 +196,13 @@ struct blocking {
     int64_t x_bytes;               /* copied for a chunk */
     int64_t panels, group, groups; /* panels; of one item; items a chunk */
     int64_t panel_bytes;
-    int64_t wide_bytes; /* of a tile's panels in 16 bits; 0 where they stay as they are */
+    int64_t schedules; /* panels: those of a tile, or of an item; 0 where none is scheduled */
 };
 
 enum {
     ITEMS_WANTED = 32, /* enough to balance some threads */
     LEAST_CHUNK_ROWS = 4 * QGEMM_MAX_ROWS,
-    LEAST_WIDE_ROWS = 8, /* results for which it pays to widen a panel before */
+    LEAST_SCHEDULED_ROWS = 8, /* results for which it pays to schedule a panel before */
     ALIASING_ROW = 1024,
 };
 
@@ -257,15 +257,22 @@ static int64_t choose_reading(const struct qgemm_params *p, const struct atc_cpu
     return budget / b->row_bytes;
 }
 
-/* Whether the row of this CPU multiplies words: AVX2's does. */
-static bool widens_panels(const struct atc_cpu *cpu)
+/* Whether the row of this CPU schedules panels: AVX2's does, which serves AVX-512 without VNNI too.
+ */
+static bool schedules_panels(const struct atc_cpu *cpu)
 {
 #ifdef ATC_X86
-    return cpu->isa == ISA_AVX2;
+    return cpu->isa >= ISA_AVX2 && cpu->isa < ISA_AVX512VNNI;
 #else
     (void)cpu;
     return false;
 #endif
+}
+
+static int64_t schedule_bytes(const struct qgemm_params *p, int64_t panels)
+{
+    return atc_mul(atc_mul(panels, qgemm_stretches(qgemm_k1(p))),
+                   (int64_t)sizeof(struct qgemm_stretch));
 }
 
 static struct blocking block(const struct qgemm_params *p, const struct atc_cpu *cpu)
@@ -283,9 +290,9 @@ static struct blocking block(const struct qgemm_params *p, const struct atc_cpu 
     b.chunks = ceil_div(b.rows, min_i64(b.chunk_rows, b.rows));
     b.chunk_rows = min_i64(b.rows, ceil_div(ceil_div(b.rows, b.chunks), b.unit) * b.unit);
     b.chunks = ceil_div(b.rows, b.chunk_rows);
-    const int64_t pairs = ceil_div(b.panels, QGEMM_MAX_BLOCKS);
+    const int64_t pairs = ceil_div(b.panels, 2);
     const int64_t groups = min_i64(pairs, ceil_div(ITEMS_WANTED, atc_mul(pictures, b.chunks)));
-    b.group = ceil_div(pairs, groups) * QGEMM_MAX_BLOCKS;
+    b.group = ceil_div(pairs, groups) * 2;
     b.groups = ceil_div(b.panels, b.group);
     if (b.copied && b.reading == PICTURE) {
         const int64_t lines = b.chunk_rows / b.line;
@@ -296,8 +303,13 @@ static struct blocking block(const struct qgemm_params *p, const struct atc_cpu 
         b.x_bytes = atc_mul(b.chunk_rows, b.row_bytes);
     }
     b.x_line = p->sh * b.pitch;
-    if (widens_panels(cpu) && b.rows >= LEAST_WIDE_ROWS)
-        b.wide_bytes = QGEMM_MAX_BLOCKS * 2 * b.panel_bytes;
+    if (schedules_panels(cpu) && b.rows >= LEAST_SCHEDULED_ROWS) {
+        b.schedules = QGEMM_MAX_BLOCKS;
+        /* Several chunks meet the same weights. */
+        if (b.chunks > 1 && p->w_packed == 1 && b.group > b.schedules &&
+            schedule_bytes(p, b.group) <= cpu->l2_bytes)
+            b.schedules = b.group;
+    }
     return b;
 }
 
@@ -315,7 +327,7 @@ static int64_t products(const void *params)
 
 /* Where what in a thread's scratch lies. */
 struct scratch {
-    int64_t steps, row_sums, columns, ones, w, wide, bytes; /* x lies first */
+    int64_t steps, row_sums, columns, ones, w, schedule, bytes; /* x lies first */
 };
 
 static struct scratch scratch_of(const struct qgemm_params *p, const struct blocking *b)
@@ -329,8 +341,8 @@ static struct scratch scratch_of(const struct qgemm_params *p, const struct bloc
     int64_t panels = p->w_signed == 1 ? 0 : QGEMM_MAX_BLOCKS;
     if (p->w_packed == 0)
         panels = b->group;
-    s.wide = atc_add(s.w, atc_mul(panels, b->panel_bytes));
-    s.bytes = atc_add(s.wide, b->wide_bytes);
+    s.schedule = atc_add(s.w, atc_mul(panels, b->panel_bytes));
+    s.bytes = atc_add(s.schedule, schedule_bytes(p, b->schedules));
     return s;
 }
 
@@ -366,7 +378,7 @@ struct drive {
     struct qgemm_sum sum;
     int64_t k1; /* steps that are multiplied */
     uint8_t *copied_x, *packed_w, *ones;
-    int16_t *wide_w;
+    struct qgemm_stretch *schedule;
     int64_t *steps;
     int32_t *row_sums;
     struct qgemm_columns *columns; /* of a group of panels */
@@ -566,7 +578,31 @@ static struct qgemm_tile tile_of(const struct drive *d, const uint8_t *w,
     };
 }
 
-/* All rows of a chunk for one or two panels. */
+/* True if all schedules of an item are made at once, for all chunks that meet its weights. */
+static bool keeps_schedules(const struct blocking *b)
+{
+    return b->schedules > 0 && b->schedules >= b->group;
+}
+
+/* Panels of unsigned bytes are multiplied as signed ones. */
+static bool signs_panels(const struct qgemm_params *p)
+{
+    return p->w_packed == 1 && p->w_signed == 0;
+}
+
+static void make_schedules(struct drive *d, const uint8_t *w, int64_t panels)
+{
+    for (int64_t i = 0; i < panels && !atc_spend(&d->meter, d->k1); i++) {
+        const uint8_t *panel = w + i * d->b.panel_bytes;
+        if (signs_panels(d->p)) {
+            qgemm_sign_panel(d->args, panel, d->ones, d->packed_w);
+            panel = d->packed_w;
+        }
+        d->isa->schedule(d->args, panel, d->k1, d->schedule + i * qgemm_stretches(d->k1));
+    }
+}
+
+/* All rows of a chunk for the panels of a tile. */
 static void run_panels(struct drive *d, const struct position *at, const uint8_t *w, int blocks,
                        const struct qgemm_columns *columns)
 {
@@ -574,7 +610,8 @@ static void run_panels(struct drive *d, const struct position *at, const uint8_t
     const int64_t first = at->panel * QGEMM_PANEL;
     const int64_t width = min_i64((int64_t)blocks * QGEMM_PANEL, p->mg - first);
     const uint8_t *next = w + blocks * d->b.panel_bytes;
-    if (p->w_packed == 1 && p->w_signed == 0) {
+    const bool scheduled = d->b.schedules > 0 && at->rows >= LEAST_SCHEDULED_ROWS;
+    if (!scheduled && signs_panels(p)) {
         for (int b = 0; b < blocks; b++)
             qgemm_sign_panel(d->args, w + b * d->b.panel_bytes, d->ones,
                              d->packed_w + b * d->b.panel_bytes);
@@ -583,11 +620,11 @@ static void run_panels(struct drive *d, const struct position *at, const uint8_t
     struct qgemm_tile tile = tile_of(d, w, columns);
     if (p->w_packed == 1 && at->panel + 2 * blocks <= d->b.panels)
         tile.next = next;
-    if (d->isa->widen != NULL && d->b.wide_bytes != 0 && at->rows >= LEAST_WIDE_ROWS) {
-        for (int b = 0; b < blocks; b++)
-            d->isa->widen(d->args, w + b * d->b.panel_bytes, d->k1,
-                          d->wide_w + b * d->b.panel_bytes);
-        tile.wide = d->wide_w;
+    if (scheduled && keeps_schedules(&d->b)) {
+        tile.schedule = d->schedule + at->panel % d->b.group * qgemm_stretches(d->k1);
+    } else if (scheduled) {
+        make_schedules(d, w, blocks);
+        tile.schedule = d->schedule;
     }
     tile.row_sums = d->needs_sums ? d->row_sums : NULL;
     tile.last_columns = width - (blocks - 1) * QGEMM_PANEL;
@@ -695,6 +732,8 @@ static void run_item(struct drive *d, int64_t item)
     const int64_t weights = (p->w_batched == 1 ? at.n : at.g) * b->groups + part;
     if (d->filled != weights)
         fill_group(d, &at, first, end, w);
+    if (d->filled != weights && keeps_schedules(b))
+        make_schedules(d, w, end - first);
     d->filled = weights;
     for (at.panel = first; at.panel < end && !atc_spend(&d->meter, 1);
          at.panel += d->isa->max_blocks) {
@@ -764,6 +803,8 @@ void qgemm_drive(const struct kernel_args *args, const struct qgemm_isa *isa)
                       .x_flip = p->x_signed == 1 && !isa->reads_signed ? 0x80 : 0,
                       .filled = -1,
                       .copied = -1};
+    if (isa->schedule == NULL) /* another row than the CPU's */
+        d.b.schedules = 0;
     const uint8_t *x_zero = args->src[QGEMM_X_ZERO];
     d.source = (struct qgemm_source){
         .args = args, .p = p, .x = args->src[QGEMM_X], .outside = x_zero == NULL ? 0 : *x_zero};
@@ -780,10 +821,10 @@ void qgemm_drive(const struct kernel_args *args, const struct qgemm_isa *isa)
     d.columns = (struct qgemm_columns *)(void *)(d.copied_x + scratch.columns);
     d.ones = d.copied_x + scratch.ones;
     d.packed_w = d.copied_x + scratch.w;
-    d.wide_w = (int16_t *)(void *)(d.copied_x + scratch.wide);
+    d.schedule = (struct qgemm_stretch *)(void *)(d.copied_x + scratch.schedule);
     d.k1 = qgemm_multiplied_k1(p);
     fill_steps(&d);
-    if (d.needs_sums || (p->w_packed == 1 && p->w_signed == 0))
+    if (d.needs_sums || signs_panels(p))
         qgemm_ones(args, d.ones);
     if (atc_was_stopped(args))
         return; /* not all steps may be written */

@@ -35,7 +35,7 @@ enum {
     QGEMM_PANEL = 16,     /* columns of w that lie side by side */
     QGEMM_K0 = 4,         /* steps of k that do */
     QGEMM_BLOCK = 64,     /* bytes of a panel's row: QGEMM_PANEL · QGEMM_K0 */
-    QGEMM_MAX_BLOCKS = 2, /* panels of a tile */
+    QGEMM_MAX_BLOCKS = 4, /* panels of a tile on any ISA */
     QGEMM_MAX_ROWS = 14,  /* rows of a tile, in two parts; of AMX QGEMM_MAX_TILE_ROWS in one */
     QGEMM_PART_ROWS = 7,
     QGEMM_MAX_TILE_ROWS = 32, /* of a tile on any ISA */
@@ -84,7 +84,32 @@ struct qgemm_sum {
     int32_t addend_zero, zero;
 };
 
-/* Some rows of x by up to two panels of w, over all of k: the work of one micro-kernel call. Rows
+enum {
+    QGEMM_STRETCH = 128, /* steps of k that are scheduled together */
+    QGEMM_SCHEDULED = 2 * QGEMM_STRETCH,
+};
+
+/* Some steps of a panel in the order in which they are multiplied: those from 0 to `paired` two by
+ * two, those from `single` on one by one. A step may be there twice, with parts of its weights. Or
+ * all steps as words.
+ */
+struct qgemm_stretch {
+    union {
+        _Alignas(64) int8_t w[QGEMM_SCHEDULED][QGEMM_BLOCK];
+        int16_t words[QGEMM_STRETCH * QGEMM_BLOCK];
+    };
+    uint16_t at[QGEMM_SCHEDULED]; /* bytes to where x of the step lies, in a copy of the ISA's */
+    int32_t paired, single;
+    bool is_wide; /* words */
+};
+
+/* How many of them a panel of k1 steps takes. */
+static inline int64_t qgemm_stretches(int64_t k1)
+{
+    return ceil_div(k1, QGEMM_STRETCH);
+}
+
+/* Some rows of x by a few panels of w, over all of k: the work of one micro-kernel call. Rows
  * lie x_row bytes apart, those from QGEMM_PART_ROWS on behind a base of their own; four steps of k
  * lie at the offset that `steps` has. Bytes of x are unsigned once `x_flip` changed their top bits,
  * w's are signed.
@@ -98,12 +123,12 @@ struct qgemm_tile {
     uint32_t x_flip;
     bool x_signed; /* x has signed bytes, for an ISA that reads_signed */
     const uint8_t *w;
-    int64_t w_panel;     /* bytes from one panel to the next */
-    const int16_t *wide; /* w as the ISA's `widen` makes it, w_panel words a panel; or NULL */
-    const uint8_t *next; /* panels that are read next, to be fetched into L2 */
-    int64_t k1;          /* runs of QGEMM_K0 steps */
-    const struct qgemm_columns *columns; /* one a panel */
-    const int32_t *row_sums;             /* of x; NULL where every w_zero is 0 */
+    int64_t w_panel;                      /* bytes from one panel to the next */
+    const struct qgemm_stretch *schedule; /* of w, one panel after the other; or NULL */
+    const uint8_t *next;                  /* panels that are read next, to be fetched into L2 */
+    int64_t k1;                           /* runs of QGEMM_K0 steps */
+    const struct qgemm_columns *columns;  /* one a panel */
+    const int32_t *row_sums;              /* of x; NULL where every w_zero is 0 */
     uint8_t *dst;
     int64_t dst_row, dst_panel; /* bytes */
     int64_t last_columns;       /* of the last panel that dst has room for */
@@ -123,8 +148,9 @@ struct qgemm_isa {
      * NULL.
      */
     void (*begin_rows)(int64_t rows);
-    /* Where a chunk has rows enough, makes 16 bits of the bytes of a panel's `k1` rows; or NULL. */
-    void (*widen)(const struct kernel_args *args, const uint8_t *panel, int64_t k1, int16_t *to);
+    /* Where a chunk has rows enough, makes the schedule of a panel of `k1` steps; or NULL. */
+    void (*schedule)(const struct kernel_args *args, const uint8_t *panel, int64_t k1,
+                     struct qgemm_stretch *to);
 };
 
 void qgemm_drive(const struct kernel_args *args, const struct qgemm_isa *isa);

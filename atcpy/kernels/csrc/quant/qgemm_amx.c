@@ -6,7 +6,7 @@
 
 enum { ROWS_AT_ONCE = 4 }; /* which qgemm_bytes_avx512 stores together */
 
-static_assert(QGEMM_MAX_BLOCKS - AMX_PANELS == 0 && QGEMM_PANEL - AMX_COLUMNS == 0 &&
+static_assert(QGEMM_MAX_BLOCKS - AMX_PANELS >= 0 && QGEMM_PANEL - AMX_COLUMNS == 0 &&
                   QGEMM_BLOCK - AMX_ROW_BYTES == 0 && QGEMM_MAX_TILE_ROWS - AMX_BLOCK_ROWS == 0,
               "a row of a packed panel is a row of a tile");
 static_assert(ATC_PIECE % AMX_ROWS == 0, "only the last piece of k has a rest");

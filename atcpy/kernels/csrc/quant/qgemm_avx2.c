@@ -1,89 +1,286 @@
-/* qgemm on AVX2: up to 6 rows of two panels, one after the other. Bytes are widened to 16 bits,
- * whose products vpmaddwd adds exactly; vpmaddubsw would saturate.
+/* qgemm on AVX2: up to 6 rows of four panels, one after the other.
+ *
+ * vpmaddubsw multiplies unsigned bytes by signed ones and adds two products in 16 bits, where they
+ * may saturate. So a panel is rewritten as a schedule of its steps before many rows of x pass over
+ * it: a step whose weights stay within 16 bits whatever x is goes to vpmaddubsw, two of them are
+ * added before they are widened where that stays within 16 bits as well, and the weights of any
+ * other step are split into halves. Weights of trained networks are small mostly. FBGEMM keeps
+ * large ones out of 16-bit sums likewise (Khudia et al., 2021, arXiv:2101.05615).
+ *
+ * Where most weights are large, and for a few rows of x, bytes are widened and go to vpmaddwd.
  */
 #include "quant/qgemm_finish_avx2.h"
 #include "simd/count_up.h"
 
 enum {
     MAX_ROWS = 6,
-    PAIR = 2 * QGEMM_PANEL, /* words of a panel that two steps of k take */
-    STEPS = 128,            /* of QGEMM_K0, that rows of x are widened for at once */
-    QUAD = 4 * QGEMM_K0,    /* words of four steps of a row */
+    FOUR = 4 * QGEMM_K0,    /* elements of four steps of a row of x */
+    PAIR = 2 * QGEMM_PANEL, /* words of a panel that two elements of k take */
     NARROW_ROWS = 3,
     QUARTERS = 4,
 };
 
+/* --- panels as schedules ---------------------------------------------------------------------- */
+
+/* Weights of a step, 8 columns each, and the sums of those above and below 0 in each 16 bits that
+ * vpmaddubsw adds up.
+ */
+struct step {
+    __m256i w[2], above[2], below[2];
+};
+
+static inline __m256i load(const void *at)
+{
+    return _mm256_loadu_si256((const __m256i *)at);
+}
+
+static inline __m256i sum_two(__m256i bytes)
+{
+    return _mm256_maddubs_epi16(_mm256_set1_epi8(1), bytes);
+}
+
+static inline struct step load_step(const uint8_t *panel)
+{
+    struct step s;
+    const __m256i zero = _mm256_setzero_si256();
+    for (int h = 0; h < 2; h++) {
+        s.w[h] = load(panel + h * QGEMM_BLOCK / 2);
+        s.above[h] = sum_two(_mm256_max_epi8(s.w[h], zero));
+        s.below[h] = sum_two(_mm256_min_epi8(s.w[h], zero));
+    }
+    return s;
+}
+
+/* True if no unsigned bytes times these weights leave 16 bits: 255 · 128 does not. */
+static inline bool fits(const __m256i above[2], const __m256i below[2])
+{
+    const __m256i most = _mm256_set1_epi16(128), least = _mm256_set1_epi16(-128);
+    const __m256i beyond =
+        _mm256_or_si256(_mm256_cmpgt_epi16(_mm256_max_epi16(above[0], above[1]), most),
+                        _mm256_cmpgt_epi16(least, _mm256_min_epi16(below[0], below[1])));
+    return _mm256_testz_si256(beyond, beyond) != 0;
+}
+
+static inline bool fit_together(const struct step *a, const struct step *b)
+{
+    __m256i above[2], below[2];
+    for (int h = 0; h < 2; h++) {
+        above[h] = _mm256_add_epi16(a->above[h], b->above[h]);
+        below[h] = _mm256_add_epi16(a->below[h], b->below[h]);
+    }
+    return fits(above, below);
+}
+
+/* w / 2, rounded down. */
+static inline __m256i half_of(__m256i w)
+{
+    const __m256i top = _mm256_set1_epi8(-128), low = _mm256_set1_epi8(127);
+    const __m256i halves = _mm256_and_si256(_mm256_srli_epi16(_mm256_xor_si256(w, top), 1), low);
+    return _mm256_sub_epi8(halves, _mm256_set1_epi8(64));
+}
+
+static inline void put(struct qgemm_stretch *to, int at, int step, const __m256i w[2])
+{
+    to->at[at] = (uint16_t)(step / 4 * (MAX_ROWS * FOUR) + step % 4 * QGEMM_K0);
+    for (int h = 0; h < 2; h++)
+        _mm256_storeu_si256((__m256i *)(void *)(to->w[at] + h * QGEMM_BLOCK / 2), w[h]);
+}
+
 /* Each four columns of a panel's row, [4][4] bytes, become parts of two rows [16][2] of words. */
-static void widen(const struct kernel_args *args, const uint8_t *panel, int64_t k1, int16_t *to)
+static void widen(const uint8_t *panel, int steps, int16_t *to)
 {
     const __m256i order = _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7);
-    for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, k1);)
-        for (int64_t k = piece.begin; k < piece.end; k++, panel += QGEMM_BLOCK, to += 2 * PAIR)
-            for (int q = 0; q < QUARTERS; q++) {
-                const __m128i bytes =
-                    _mm_loadu_si128((const __m128i *)(const void *)(panel + q * 16));
-                const __m256i words =
-                    _mm256_permutevar8x32_epi32(_mm256_cvtepi8_epi16(bytes), order);
-                _mm_storeu_si128((__m128i *)(void *)(to + q * 8), _mm256_castsi256_si128(words));
-                _mm_storeu_si128((__m128i *)(void *)(to + PAIR + q * 8),
-                                 _mm256_extracti128_si256(words, 1));
-            }
+    for (int k = 0; k < steps; k++, panel += QGEMM_BLOCK, to += 2 * PAIR)
+        for (int q = 0; q < QUARTERS; q++) {
+            const __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)(panel + q * 16));
+            const __m256i words = _mm256_permutevar8x32_epi32(_mm256_cvtepi8_epi16(bytes), order);
+            _mm_storeu_si128((__m128i *)(void *)(to + q * 8), _mm256_castsi256_si128(words));
+            _mm_storeu_si128((__m128i *)(void *)(to + PAIR + q * 8),
+                             _mm256_extracti128_si256(words, 1));
+        }
 }
 
-static inline __m256i sixteen_words(const uint8_t *x, bool is_signed)
-{
-    const __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)x);
-    return is_signed ? _mm256_cvtepi8_epi16(bytes) : _mm256_cvtepu8_epi16(bytes);
-}
-
-static inline __m128i four_words(const uint8_t *x, bool is_signed)
-{
-    int32_t four;
-    memcpy(&four, x, sizeof four);
-    const __m128i bytes = _mm_cvtsi32_si128(four);
-    return is_signed ? _mm_cvtepi8_epi16(bytes) : _mm_cvtepu8_epi16(bytes);
-}
-
-/* Steps of rows of x as words, [⌈steps / 4⌉][MAX_ROWS][16]: a displacement of one byte reaches them
- * all, which makes instructions short enough to be fetched in time. Four steps of k lie side by
- * side mostly.
+/* Steps that fit together with the one before become a pair. One that does not fit alone becomes
+ * two, each with half of its weights; where more than a third are such, words take less time.
  */
-static inline __attribute__((always_inline)) void widen_rows(const struct qgemm_tile *t,
-                                                             const int64_t *at, int64_t steps,
-                                                             bool is_signed, int rows, int16_t *to)
+static void schedule_stretch(const uint8_t *panel, int steps, struct qgemm_stretch *to)
 {
-    const int64_t x_row = t->x_row;
+    int paired = 0, single = QGEMM_SCHEDULED, split = 0, last = -1; /* waits for another step */
+    struct step before = {0};
+    for (int k = 0; k < steps; k++) {
+        const struct step now = load_step(panel + k * QGEMM_BLOCK);
+        if (!fits(now.above, now.below)) {
+            if (3 * ++split > steps)
+                break;
+            const __m256i halves[2] = {half_of(now.w[0]), half_of(now.w[1])};
+            const __m256i rest[2] = {_mm256_sub_epi8(now.w[0], halves[0]),
+                                     _mm256_sub_epi8(now.w[1], halves[1])};
+            put(to, --single, k, halves);
+            put(to, --single, k, rest);
+        } else if (last >= 0 && fit_together(&before, &now)) {
+            put(to, paired++, last, before.w);
+            put(to, paired++, k, now.w);
+            last = -1;
+        } else {
+            if (last >= 0)
+                put(to, --single, last, before.w);
+            last = k;
+            before = now;
+        }
+    }
+    if (last >= 0)
+        put(to, --single, last, before.w);
+    to->paired = paired;
+    to->single = single;
+    to->is_wide = 3 * split > steps;
+    if (to->is_wide)
+        widen(panel, steps, to->words);
+}
+
+static void schedule(const struct kernel_args *args, const uint8_t *panel, int64_t k1,
+                     struct qgemm_stretch *to)
+{
+    struct atc_meter meter = {.args = args};
+    for (int64_t k = 0; k < k1 && !atc_spend(&meter, QGEMM_STRETCH * QGEMM_K0); k += QGEMM_STRETCH)
+        schedule_stretch(panel + k * QGEMM_BLOCK, (int)min_i64(QGEMM_STRETCH, k1 - k), to++);
+}
+
+/* --- many rows of x by schedules -------------------------------------------------------------- */
+
+/* A row of x, flipped: 4 bytes, or those of four steps, which lie side by side. */
+static inline __m128i load_4(const uint8_t *x, uint32_t flip)
+{
+    uint32_t bytes;
+    memcpy(&bytes, x, sizeof bytes);
+    return _mm_cvtsi32_si128((int32_t)(bytes ^ flip));
+}
+
+static inline __m128i load_16(const uint8_t *x, uint32_t flip)
+{
+    return _mm_xor_si128(_mm_loadu_si128((const __m128i *)(const void *)x),
+                         _mm_set1_epi32((int32_t)flip));
+}
+
+/* Steps of rows of x as unsigned bytes, or as words, [⌈steps / 4⌉][MAX_ROWS][16]: a displacement of
+ * one byte reaches all rows, which makes instructions short enough to be fetched in time. Four
+ * steps of k lie side by side mostly.
+ */
+static inline __attribute__((always_inline)) void copy_rows(const struct qgemm_tile *t,
+                                                            const int64_t *at, int64_t steps,
+                                                            bool is_wide, int rows, void *to)
+{
+    const int64_t x_row = t->x_row, item = is_wide ? sizeof(int16_t) : 1;
+    const uint32_t flip = t->x_flip;
     int64_t k = 0;
     while (k < steps) {
         const uint8_t *x = t->x[0] + at[k];
-        int16_t *words = to + k / 4 * (MAX_ROWS * QUAD) + k % 4 * QGEMM_K0;
+        uint8_t *into = (uint8_t *)to + (k / 4 * (MAX_ROWS * FOUR) + k % 4 * QGEMM_K0) * item;
         if (k % 4 == 0 && k + 4 <= steps && at[k + 3] - at[k] == 3 * QGEMM_K0) {
 #pragma GCC unroll 6
-            for (int i = 0; i < rows; i++)
-                _mm256_storeu_si256((__m256i *)(void *)(words + i * QUAD),
-                                    sixteen_words(x + i * x_row, is_signed));
+            for (int i = 0; i < rows; i++) {
+                const __m128i bytes = load_16(x + i * x_row, flip);
+                if (is_wide)
+                    _mm256_storeu_si256((__m256i *)(void *)(into + i * FOUR * item),
+                                        _mm256_cvtepu8_epi16(bytes));
+                else
+                    _mm_storeu_si128((__m128i *)(void *)(into + i * FOUR * item), bytes);
+            }
             k += 4;
         } else {
 #pragma GCC unroll 6
-            for (int i = 0; i < rows; i++)
-                _mm_storel_epi64((__m128i *)(void *)(words + i * QUAD),
-                                 four_words(x + i * x_row, is_signed));
+            for (int i = 0; i < rows; i++) {
+                const __m128i bytes = load_4(x + i * x_row, flip);
+                if (is_wide)
+                    _mm_storel_epi64((__m128i *)(void *)(into + i * FOUR * item),
+                                     _mm_cvtepu8_epi16(bytes));
+                else
+                    _mm_storeu_si32(into + i * FOUR * item, bytes);
+            }
             k++;
         }
     }
 }
 
-/* Two words in all lanes. */
-static inline __m256i both(const int16_t *at)
+/* Four bytes, or two words, in all lanes. */
+static inline __m256i everywhere(const void *at)
 {
-    int32_t pair;
-    memcpy(&pair, at, sizeof pair);
-    return _mm256_set1_epi32(pair);
+    int32_t four;
+    memcpy(&four, at, sizeof four);
+    return _mm256_set1_epi32(four);
 }
 
-/* Adds up `steps` steps of k. */
+/* Hides where a pointer points to. Of weights, so that each row's instructions read them from
+ * memory: the compiler would load them into registers that the sums need. Of x, so that it is a
+ * register that displacements are short from.
+ */
+#define HIDE(pointer) __asm__("" : "+r"(pointer))
+
+/* sums + a · b, products of words added two by two: vpdpwssd of AVX-VNNI. In one piece, as the
+ * compiler else moves additions apart and has no registers left for the products.
+ */
+static inline __m256i add_products(__m256i sums, __m256i a, __m256i b)
+{
+    __m256i products;
+    __asm__("vpmaddwd %3, %2, %1\n\tvpaddd %1, %0, %0"
+            : "+x"(sums), "=&x"(products)
+            : "x"(a), "x"(b));
+    return sums;
+}
+
+/* Adds the products of a stretch's bytes: of steps two by two, then of single ones. */
 static inline __attribute__((always_inline)) void
-add_products(const int16_t *w, int64_t steps, int rows, const int16_t *x, __m256i sums[MAX_ROWS][2])
+add_scheduled(const struct qgemm_stretch *s, int rows, const uint8_t *x, __m256i sums[MAX_ROWS][2])
+{
+    const __m256i ones = _mm256_set1_epi16(1);
+    __m256i acc[MAX_ROWS][2];
+#pragma GCC unroll 6
+    for (int i = 0; i < rows; i++)
+#pragma GCC unroll 2
+        for (int h = 0; h < 2; h++)
+            acc[i][h] = sums[i][h];
+    const uint16_t *at = s->at;
+    const int8_t *w = s->w[0];
+#pragma GCC unroll 1
+    for (const int8_t *end = w + s->paired * QGEMM_BLOCK; w != end; w += 2 * QGEMM_BLOCK, at += 2) {
+        const uint8_t *first = x + at[0], *second = x + at[1];
+        HIDE(first);
+        HIDE(second);
+#pragma GCC unroll 6
+        for (int i = 0; i < rows; i++) {
+            HIDE(w);
+            const __m256i a = everywhere(first + i * FOUR), b = everywhere(second + i * FOUR);
+            const __m256i low = _mm256_add_epi16(_mm256_maddubs_epi16(a, load(w)),
+                                                 _mm256_maddubs_epi16(b, load(w + 64)));
+            const __m256i high = _mm256_add_epi16(_mm256_maddubs_epi16(a, load(w + 32)),
+                                                  _mm256_maddubs_epi16(b, load(w + 96)));
+            acc[i][0] = add_products(acc[i][0], low, ones);
+            acc[i][1] = add_products(acc[i][1], high, ones);
+        }
+    }
+    at = s->at + s->single;
+    w = s->w[0] + s->single * QGEMM_BLOCK;
+#pragma GCC unroll 1
+    for (const int8_t *end = s->w[0] + sizeof s->w; w != end; w += QGEMM_BLOCK, at++) {
+        const uint8_t *first = x + *at;
+        HIDE(first);
+#pragma GCC unroll 6
+        for (int i = 0; i < rows; i++) {
+            HIDE(w);
+            const __m256i a = everywhere(first + i * FOUR);
+            acc[i][0] = add_products(acc[i][0], _mm256_maddubs_epi16(a, load(w)), ones);
+            acc[i][1] = add_products(acc[i][1], _mm256_maddubs_epi16(a, load(w + 32)), ones);
+        }
+    }
+#pragma GCC unroll 6
+    for (int i = 0; i < rows; i++)
+#pragma GCC unroll 2
+        for (int h = 0; h < 2; h++)
+            sums[i][h] = acc[i][h];
+}
+
+/* Adds the products of `steps` steps of words. */
+static inline __attribute__((always_inline)) void
+add_words(const int16_t *w, int64_t steps, int rows, const int16_t *x, __m256i sums[MAX_ROWS][2])
 {
     __m256i acc[MAX_ROWS][2];
 #pragma GCC unroll 6
@@ -91,18 +288,17 @@ add_products(const int16_t *w, int64_t steps, int rows, const int16_t *x, __m256
 #pragma GCC unroll 2
         for (int h = 0; h < 2; h++)
             acc[i][h] = sums[i][h];
-    for (int64_t left = steps; left > 0; left -= 4, x += MAX_ROWS * QUAD) {
-        const int16_t *at = x + 3 * QUAD, *end = at + min_i64(left, 4) * QGEMM_K0;
-        /* Not unrolled: the compiler would add up products before it adds them to the sums. */
+    for (int64_t left = steps; left > 0; left -= 4, x += MAX_ROWS * FOUR) {
+        const int16_t *at = x + 3 * FOUR, *end = at + min_i64(left, 4) * QGEMM_K0;
 #pragma GCC unroll 1
         for (; at != end; at += 2, w += PAIR) {
             const __m256i low = _mm256_loadu_si256((const __m256i *)(const void *)w);
             const __m256i high = _mm256_loadu_si256((const __m256i *)(const void *)(w + PAIR / 2));
 #pragma GCC unroll 6
             for (int i = 0; i < rows; i++) {
-                const __m256i two = both(at + (i - 3) * QUAD);
-                acc[i][0] = _mm256_add_epi32(acc[i][0], _mm256_madd_epi16(two, low));
-                acc[i][1] = _mm256_add_epi32(acc[i][1], _mm256_madd_epi16(two, high));
+                const __m256i two = everywhere(at + (i - 3) * FOUR);
+                acc[i][0] = add_products(acc[i][0], two, low);
+                acc[i][1] = add_products(acc[i][1], two, high);
             }
         }
     }
@@ -113,28 +309,68 @@ add_products(const int16_t *w, int64_t steps, int rows, const int16_t *x, __m256
             sums[i][h] = acc[i][h];
 }
 
-/* Rows of x are widened once for all panels, whose sums wait in memory in between. */
-static inline __attribute__((always_inline)) void wide_micro(const struct qgemm_tile *t, int blocks,
-                                                             int rows)
+/* One function a number of rows: apart from all others, the compiler keeps its sums in registers.
+ */
+#define DEFINE(unused, rows)                                                                       \
+    static __attribute__((noinline)) void scheduled_##rows(                                        \
+        const struct qgemm_stretch *s, const uint8_t *x, __m256i sums[MAX_ROWS][2])                \
+    {                                                                                              \
+        add_scheduled(s, rows, x, sums);                                                           \
+    }                                                                                              \
+    static __attribute__((noinline)) void words_##rows(const int16_t *w, int64_t steps,            \
+                                                       const int16_t *x,                           \
+                                                       __m256i sums[MAX_ROWS][2])                  \
+    {                                                                                              \
+        add_words(w, steps, rows, x, sums);                                                        \
+    }
+COUNT_TO_6(DEFINE, )
+
+#define SCHEDULED(unused, rows) scheduled_##rows,
+#define WORDS(unused, rows)     words_##rows,
+static void (*const scheduled_by_rows[])(const struct qgemm_stretch *, const uint8_t *,
+                                         __m256i[MAX_ROWS][2]) = {COUNT_TO_6(SCHEDULED, )};
+static void (*const words_by_rows[])(const int16_t *, int64_t, const int16_t *,
+                                     __m256i[MAX_ROWS][2]) = {COUNT_TO_6(WORDS, )};
+
+/* Rows of x are copied once for all panels, whose sums wait in memory in between. */
+static inline __attribute__((always_inline)) void scheduled(const struct qgemm_tile *t, int blocks,
+                                                            int rows)
 {
-    int16_t x[STEPS / 4 * MAX_ROWS * QUAD];
+    uint8_t bytes[QGEMM_STRETCH / 4 * MAX_ROWS * FOUR];
+    int16_t words[QGEMM_STRETCH / 4 * MAX_ROWS * FOUR];
     __m256i sums[QGEMM_MAX_BLOCKS][MAX_ROWS][2];
     for (int b = 0; b < blocks; b++)
         for (int i = 0; i < rows; i++)
             for (int h = 0; h < 2; h++)
                 sums[b][i][h] = qgemm_start_avx2(t, b, h);
+    const int64_t panel = qgemm_stretches(t->k1);
+    const struct qgemm_stretch *s = t->schedule;
     for (struct atc_piece piece = {0}; atc_next_piece(t->args, &piece, t->k1);)
-        for (int64_t k = piece.begin, end; k < piece.end; k = end) {
-            end = min_i64(k + STEPS, piece.end);
-            if (t->x_signed)
-                widen_rows(t, t->steps + k, end - k, true, rows, x);
-            else
-                widen_rows(t, t->steps + k, end - k, false, rows, x);
+        for (int64_t k = piece.begin; k < piece.end; k += QGEMM_STRETCH, s++) {
+            const int64_t steps = min_i64(QGEMM_STRETCH, piece.end - k);
+            int wide = 0;
             for (int b = 0; b < blocks; b++)
-                add_products(t->wide + b * t->w_panel + k * 2 * PAIR, end - k, rows, x, sums[b]);
+                wide += s[b * panel].is_wide;
+            if (wide < blocks)
+                copy_rows(t, t->steps + k, steps, false, rows, bytes);
+            if (wide > 0)
+                copy_rows(t, t->steps + k, steps, true, rows, words);
+            for (int b = 0; b < blocks; b++)
+                if (s[b * panel].is_wide)
+                    words_by_rows[rows - 1](s[b * panel].words, steps, words, sums[b]);
+                else
+                    scheduled_by_rows[rows - 1](s + b * panel, bytes, sums[b]);
         }
     for (int b = 0; b < blocks; b++)
         qgemm_finish_avx2(t, sums[b], t->dst + b * t->dst_panel, 0, rows, b, blocks);
+}
+
+/* --- few rows of x ---------------------------------------------------------------------------- */
+
+/* Four bytes of x as words, in both halves. */
+static inline __m256i four_words(const uint8_t *x, uint32_t flip)
+{
+    return _mm256_broadcastq_epi64(_mm_cvtepu8_epi16(load_4(x, flip)));
 }
 
 /* Up to 3 rows, whose bytes are widened as they are multiplied, as are those of w. */
@@ -153,17 +389,17 @@ narrow_micro(const struct qgemm_tile *t, int block, int blocks, int first, int r
     for (struct atc_piece piece = {0}; atc_next_piece(t->args, &piece, t->k1);)
         for (int64_t k = piece.begin; k < piece.end; k++, w += QGEMM_BLOCK) {
             const uint8_t *x = t->x[0] + steps[k] + first * x_row;
-            __m256i four[NARROW_ROWS];
+            __m256i words[NARROW_ROWS];
 #pragma GCC unroll 3
             for (int i = 0; i < rows; i++)
-                four[i] = _mm256_broadcastq_epi64(four_words(x + i * x_row, t->x_signed));
+                words[i] = four_words(x + i * x_row, t->x_flip);
 #pragma GCC unroll 4
             for (int q = 0; q < QUARTERS; q++) {
                 const __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)(w + q * 16));
                 const __m256i columns = _mm256_cvtepi8_epi16(bytes);
 #pragma GCC unroll 3
                 for (int i = 0; i < rows; i++)
-                    acc[i][q] = _mm256_add_epi32(acc[i][q], _mm256_madd_epi16(four[i], columns));
+                    acc[i][q] = _mm256_add_epi32(acc[i][q], _mm256_madd_epi16(words[i], columns));
             }
         }
     __m256i sums[NARROW_ROWS][2];
@@ -192,32 +428,28 @@ static void narrow(const struct qgemm_tile *t, int blocks)
     }
 }
 
-#define DEFINE_WIDE(name, rows)                                                                    \
-    static void name##_##rows(const struct qgemm_tile *t, int blocks)                              \
-    {                                                                                              \
-        wide_micro(t, blocks, rows);                                                               \
-    }
-#define DEFINE(blocks, rows)                                                                       \
+#define DEFINE_MICRO(blocks, rows)                                                                 \
     static void micro_##blocks##_##rows(const struct qgemm_tile *t)                                \
     {                                                                                              \
-        if (t->wide == NULL)                                                                       \
+        if (t->schedule == NULL)                                                                   \
             narrow(t, blocks);                                                                     \
         else                                                                                       \
-            wide_##rows(t, blocks);                                                                \
+            scheduled(t, blocks, rows);                                                            \
     }
 #define NAME(blocks, rows) micro_##blocks##_##rows,
 
-COUNT_TO_6(DEFINE_WIDE, wide)
-COUNT_TO_6(DEFINE, 1)
-COUNT_TO_6(DEFINE, 2)
+COUNT_TO_6(DEFINE_MICRO, 1)
+COUNT_TO_6(DEFINE_MICRO, 2)
+COUNT_TO_6(DEFINE_MICRO, 3)
+COUNT_TO_6(DEFINE_MICRO, 4)
 
 void qgemm_any_avx2(const struct kernel_args *args)
 {
-    static const qgemm_micro table[] = {COUNT_TO_6(NAME, 1) COUNT_TO_6(NAME, 2)};
+    static const qgemm_micro table[] = {COUNT_TO_6(NAME, 1) COUNT_TO_6(NAME, 2) COUNT_TO_6(NAME, 3)
+                                            COUNT_TO_6(NAME, 4)};
     qgemm_drive(args, &(struct qgemm_isa){.max_blocks = QGEMM_MAX_BLOCKS,
                                           .max_rows = MAX_ROWS,
                                           .row_step = 1,
                                           .micro = table,
-                                          .reads_signed = true,
-                                          .widen = widen});
+                                          .schedule = schedule});
 }

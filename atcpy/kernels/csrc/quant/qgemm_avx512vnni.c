@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum { MAX_BLOCKS = QGEMM_MAX_BLOCKS, MAX_ROWS = QGEMM_MAX_ROWS, PART = QGEMM_PART_ROWS };
+enum { MAX_BLOCKS = 2, MAX_ROWS = QGEMM_MAX_ROWS, PART = QGEMM_PART_ROWS };
 
 static inline int32_t word(const uint8_t *at)
 {
