@@ -41,30 +41,43 @@ struct turn {
     int32_t quarter;
 };
 
-ALWAYS struct turn turn_of(double x)
+ALWAYS struct turn turn_by(double r, int32_t quarter)
 {
     static const double sine[] = {1.0 / -6, 1.0 / 120, 1.0 / -5040, 1.0 / 362880, 1.0 / -39916800};
     static const double cosine[] = {1.0 / -2,    1.0 / 24,       1.0 / -720,
                                     1.0 / 40320, 1.0 / -3628800, 1.0 / 479001600};
+    const double square = r * r;
+    return (struct turn){r + r * square * polynomial(square, sine, 5),
+                         1 + square * polynomial(square, cosine, 6), quarter};
+}
+
+ALWAYS struct turn turn_of(double x)
+{
     const double q = rint(x * 0.63661977236758138);
     const double near = __builtin_fma(-q, 1.5707963267948966, x);
-    const double r = __builtin_fma(-q, 6.123233995736766e-17, near), square = r * r;
-    return (struct turn){r + r * square * polynomial(square, sine, 5),
-                         1 + square * polynomial(square, cosine, 6), (int32_t)q};
+    return turn_by(__builtin_fma(-q, 6.123233995736766e-17, near), (int32_t)q);
+}
+
+ALWAYS double sine_of_turn(struct turn t)
+{
+    const double y = t.quarter & 1 ? t.cosine : t.sine;
+    return t.quarter & 2 ? -y : y;
+}
+
+ALWAYS double cosine_of_turn(struct turn t)
+{
+    const double y = t.quarter & 1 ? t.sine : t.cosine;
+    return (t.quarter + 1) & 2 ? -y : y;
 }
 
 ALWAYS double sine_of(double x)
 {
-    const struct turn t = turn_of(x);
-    const double y = t.quarter & 1 ? t.cosine : t.sine;
-    return x == 0 ? x : t.quarter & 2 ? -y : y; /* the sign of zero stays */
+    return x == 0 ? x : sine_of_turn(turn_of(x)); /* the sign of zero stays */
 }
 
 ALWAYS double cosine_of(double x)
 {
-    const struct turn t = turn_of(x);
-    const double y = t.quarter & 1 ? t.sine : t.cosine;
-    return (t.quarter + 1) & 2 ? -y : y;
+    return cosine_of_turn(turn_of(x));
 }
 
 ALWAYS double tangent_of(double x)
@@ -105,24 +118,14 @@ ALWAYS double arccosine_of(double x)
     return 1.5707963267948966 - arcsine_of(x);
 }
 
-/* a^b = 2^(b · log2 a) for a > 0 that no double is subnormal for, and results within double's
- * range: log2 m = 2/ln 2 · atanh s with s = (m − 1) / (m + 1) for m in [√½, √2).
+/* log2 a for a > 0 that no double is subnormal for: log2 m = 2/ln 2 · atanh s with
+ * s = (m − 1) / (m + 1) for m in [√½, √2)
  */
-ALWAYS double power_of(double a, double b)
+ALWAYS double log2_of(double a)
 {
     static const double logarithm[] = {
         2.8853900817779268,  0.96179669392597556, 0.57707801635558531, 0.41219858311113239,
         0.32059889797532520, 0.26230818925253882, 0.22195308321368667, 0.19235933878519511};
-    static const double power[] = {1,
-                                   0.69314718055994531,
-                                   0.24022650695910072,
-                                   0.055504108664821580,
-                                   0.0096181291076284772,
-                                   0.0013333558146428443,
-                                   1.5403530393381609e-4,
-                                   1.5252733804059840e-5,
-                                   1.3215486790144309e-6,
-                                   1.0178086009239699e-7};
     /* Logical shifts, and integers in the low bits of doubles: few CPUs have instructions for
      * arithmetic shifts and conversions of 64 bits. √½ is 0x3fe6a09e667f3bcd.
      */
@@ -137,9 +140,26 @@ ALWAYS double power_of(double a, double b)
     double m;
     memcpy(&m, &bits, sizeof m);
     const double s = (m - 1) / (m + 1);
-    double t = b * (whole_log + s * polynomial(s * s, logarithm, 8));
+    return whole_log + s * polynomial(s * s, logarithm, 8);
+}
+
+/* a^b = 2^(b · log2 a) for such an a, and results within double's range */
+ALWAYS double power_of(double a, double b)
+{
+    static const double power[] = {1,
+                                   0.69314718055994531,
+                                   0.24022650695910072,
+                                   0.055504108664821580,
+                                   0.0096181291076284772,
+                                   0.0013333558146428443,
+                                   1.5403530393381609e-4,
+                                   1.5252733804059840e-5,
+                                   1.3215486790144309e-6,
+                                   1.0178086009239699e-7};
+    double t = b * log2_of(a);
     t = t < -1000 ? -1000 : t > 1000 ? 1000 : t; /* 0 or infinity in float */
     const double whole = rint(t), sum = whole + (0x1.8p52 + 1023);
+    uint64_t bits;
     double scale;
     memcpy(&bits, &sum, sizeof bits);
     bits <<= 52; /* of NaN this is anything, and the result NaN */

@@ -29,11 +29,13 @@ static inline void philox(uint64_t key, uint64_t counter, uint32_t words[PHILOX_
     words[3] = d;
 }
 
-/* A number in [0, 1), of 53 bits. */
+/* A number in [0, 1), of 53 bits: the sum is exact, and few CPUs have instructions that convert
+ * vectors of other integers than signed ones of 32 bits.
+ */
 static inline double philox_number(uint32_t high, uint32_t low)
 {
-    const uint64_t bits = (uint64_t)high << 32 | low;
-    return (double)(int64_t)(bits >> 11) * 0x1p-53;
+    const double upper = (double)(int32_t)(high ^ 0x80000000) + 0x1p31;
+    return upper * 0x1p-32 + (double)(int32_t)(low >> 11) * 0x1p-53;
 }
 
 /* Two of them. */

@@ -1,4 +1,7 @@
-/* random for every ISA: the generator runs in vectors; logarithms and angles are C's own. */
+/* random for every ISA: the generator runs in vectors, and so do the logarithms and angles of
+ * float32; those of float64 are C's own.
+ */
+#include "elementwise/angle_vector.h"
 #include "random/philox.h"
 #include "random/random.h"
 
@@ -30,7 +33,26 @@ static inline double float_number(uint32_t high, uint32_t low)
     return (double)(int32_t)(high >> 8) * 0x1p-24;
 }
 
-#define DEFINE_RANDOM(T, name, uniform)                                                            \
+/* Two numbers of the normal distribution for two in [0, 1), by Box and Muller: to float's
+ * precision, and to double's.
+ */
+static inline void normal_floats(double u, double v, double *first, double *second)
+{
+    const double radius = sqrt(log2_of(1 - u) * (-2 * 0.69314718055994531));
+    const int32_t quarter = (int32_t)(4 * v + 0.5);
+    const struct turn turn = turn_by((4 * v - quarter) * 1.5707963267948966, quarter);
+    *first = radius * cosine_of_turn(turn);
+    *second = radius * sine_of_turn(turn);
+}
+
+static inline void normal_doubles(double u, double v, double *first, double *second)
+{
+    const double radius = sqrt(-2 * log(1 - u)), angle = 2 * 3.14159265358979323846 * v;
+    *first = radius * cos(angle);
+    *second = radius * sin(angle);
+}
+
+#define DEFINE_RANDOM(T, name, uniform, normal)                                                            \
     static void uniform_##T(const struct random_params *p, const struct blocks *blocks, T *y)      \
     {                                                                                              \
         const double a = p->a, range = p->b - p->a;                                                \
@@ -42,12 +64,14 @@ static inline double float_number(uint32_t high, uint32_t low)
                                                                                                    \
     static void normal_##T(const struct random_params *p, const struct blocks *blocks, T *y)       \
     {                                                                                              \
+        const double mean = p->a, deviation = p->b;                                                \
         for (int i = 0; i < LANES; i++) {                                                          \
             const double u = philox_number(blocks->words[0][i], blocks->words[1][i]);              \
             const double v = philox_number(blocks->words[2][i], blocks->words[3][i]);              \
-            const double radius = sqrt(-2 * log(1 - u)), angle = 2 * 3.14159265358979323846 * v;   \
-            y[2 * i] = (T)(p->a + p->b * (radius * cos(angle)));                                   \
-            y[2 * i + 1] = (T)(p->a + p->b * (radius * sin(angle)));                               \
+            double first, second;                                                                  \
+            normal(u, v, &first, &second);                                                         \
+            y[2 * i] = (T)(mean + deviation * first);                                              \
+            y[2 * i + 1] = (T)(mean + deviation * second);                                         \
         }                                                                                          \
     }                                                                                              \
                                                                                                    \
@@ -70,5 +94,5 @@ static inline double float_number(uint32_t high, uint32_t low)
         }                                                                                          \
     }
 
-DEFINE_RANDOM(float, random_f32, float_number)
-DEFINE_RANDOM(double, random_f64, philox_number)
+DEFINE_RANDOM(float, random_f32, float_number, normal_floats)
+DEFINE_RANDOM(double, random_f64, philox_number, normal_doubles)
