@@ -39,6 +39,30 @@ def test_many_columns_on_threads_and_nan() -> None:
     assert_same(run_op(node, arrays, threads=2), reference_op(node, arrays))
 
 
+@pytest.mark.parametrize("dtype", [*NUMBERS, np.int8, np.uint8, np.int16, np.uint16])
+@pytest.mark.parametrize("n", [63, 64, 65, 131])
+def test_long_rows_of_single_elements(n: int, dtype: type) -> None:
+    """Rows of integers from a length on run one after the other, those of floats side by side; integers wrap around."""
+    x = np.random.default_rng(n).integers(0, 256, (19, n, 8)).astype(np.uint8).view(np.uint64).reshape(19, n)
+    x = x.astype(dtype) if np.dtype(dtype).kind in "iu" else (x % 7).astype(dtype)
+    for exclusive, reverse in ((0, 0), (0, 1), (1, 0), (1, 1)):
+        arrays = [x, np.array(1)]
+        node = make_node("CumSum", arrays, {"exclusive": exclusive, "reverse": reverse}, constants=(1,))
+        expected = reference_cumsum(x, bool(exclusive), bool(reverse))
+        for threads in (1, 2):
+            assert_same(run_op(node, arrays, threads=threads), [expected])
+
+
+def reference_cumsum(x: np.ndarray, exclusive: bool, reverse: bool) -> np.ndarray:
+    """Running sums along the last axis, each rounded to the type of x."""
+    x = x[:, ::-1] if reverse else x
+    y = np.zeros_like(x)
+    for k in range(0 if not exclusive else 1, x.shape[1]):
+        before = y[:, k - 1] if k else np.zeros_like(y[:, 0])
+        y[:, k] = before + x[:, k - 1 if exclusive else k]
+    return y[:, ::-1].copy() if reverse else y
+
+
 @pytest.mark.parametrize("op_type", ["CumSum", "CumProd"])
 def test_empty(op_type: str) -> None:
     x = np.zeros((3, 0), np.float32)

@@ -6,7 +6,8 @@
  * around, and 16-bit floats are rounded after each step, as numpy does.
  *
  * Row by row, each from the one before. Where a row is one element, several results that do not
- * wait for each other run side by side.
+ * wait for each other run side by side; sums of integers take a cycle each, so that long ones run
+ * one after the other, through memory in its order.
  */
 #include "core/half.h"
 #include "core/pieces.h"
@@ -20,7 +21,8 @@ DECLARE_PARAMS(cumulate, CUMULATE_FIELDS)
 enum { CUMULATE_SUM, CUMULATE_PROD };
 enum { CUMULATE_CHUNK = 1024 }; /* columns of an item */
 
-enum { CUMULATE_SIDE = 8 }; /* rows of one element that run side by side */
+enum { CUMULATE_SIDE = 8 };  /* rows of one element that run side by side */
+enum { CUMULATE_LONG = 64 }; /* elements of a row that is worth a loop of its own */
 
 static const char *const cumulate_names[] = {"sum", "prod", NULL};
 
@@ -58,7 +60,7 @@ static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 DEFINE_FAMILY(cumulate, CUMULATE_FIELDS, .check = check, .cost = cost);
 
 /* Rows of n columns; `before` is the last row of the result, NULL for the first. */
-#define DEFINE_TYPE(name, type, one, sum, product)                                                 \
+#define DEFINE_TYPE(name, type, one, sum, product, sums_wait)                                      \
     static void step_##name(int64_t kind, const type *restrict before, const type *restrict x,     \
                             type *restrict y, int64_t n)                                           \
     {                                                                                              \
@@ -95,7 +97,7 @@ DEFINE_FAMILY(cumulate, CUMULATE_FIELDS, .check = check, .cost = cost);
     }
 
 /* `results` ≤ CUMULATE_SIDE neighbouring results of single elements. */
-#define DEFINE_ELEMENTS(name, type, one, sum, product)                                             \
+#define DEFINE_ELEMENTS(name, type, one, sum, product, sums_wait)                                  \
     static inline __attribute__((always_inline)) void side_##name(                                 \
         const struct kernel_args *args, const type *restrict x, type *restrict y, int results,     \
         bool adds)                                                                                 \
@@ -128,7 +130,8 @@ DEFINE_FAMILY(cumulate, CUMULATE_FIELDS, .check = check, .cost = cost);
     {                                                                                              \
         const struct cumulate_params *p = args->params;                                            \
         const bool adds = p->kind == CUMULATE_SUM;                                                 \
-        for (; results >= CUMULATE_SIDE; results -= CUMULATE_SIDE) {                               \
+        const bool waits = !adds || (sums_wait) || p->n < CUMULATE_LONG;                           \
+        for (; waits && results >= CUMULATE_SIDE; results -= CUMULATE_SIDE) {                      \
             if (adds)                                                                              \
                 side_##name(args, x, y, CUMULATE_SIDE, true);                                      \
             else                                                                                   \
@@ -147,14 +150,14 @@ DEFINE_FAMILY(cumulate, CUMULATE_FIELDS, .check = check, .cost = cost);
 #define DEFINE_BOTH(...) DEFINE_TYPE(__VA_ARGS__) DEFINE_ELEMENTS(__VA_ARGS__)
 
 #define DEFINE_INT(name, type)                                                                     \
-    DEFINE_BOTH(name, type, 1, (uint64_t)a + (uint64_t)b, (uint64_t)a *(uint64_t)b)
+    DEFINE_BOTH(name, type, 1, (uint64_t)a + (uint64_t)b, (uint64_t)a *(uint64_t)b, false)
 
-DEFINE_BOTH(f32, float, 1, a + b, a *b)
-DEFINE_BOTH(f64, double, 1, a + b, a *b)
+DEFINE_BOTH(f32, float, 1, a + b, a *b, true)
+DEFINE_BOTH(f64, double, 1, a + b, a *b, true)
 DEFINE_BOTH(f16, uint16_t, 0x3c00, f16_of_f32(f32_of_f16(a) + f32_of_f16(b)),
-            f16_of_f32(f32_of_f16(a) * f32_of_f16(b)))
+            f16_of_f32(f32_of_f16(a) * f32_of_f16(b)), true)
 DEFINE_BOTH(bf16, uint16_t, 0x3f80, bf16_of_f32(f32_of_bf16(a) + f32_of_bf16(b)),
-            bf16_of_f32(f32_of_bf16(a) * f32_of_bf16(b)))
+            bf16_of_f32(f32_of_bf16(a) * f32_of_bf16(b)), true)
 DEFINE_INT(u8, uint8_t)
 DEFINE_INT(u16, uint16_t)
 DEFINE_INT(u32, uint32_t)
