@@ -74,6 +74,24 @@ def test_fill() -> None:
 
 @pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("item", ITEMS)
+def test_transposes_into_a_gap(item: int, isa: str) -> None:
+    """Sides below, of and between tiles, between elements that stay as they are."""
+    for rows in (3, 7, 8, 9, 15, 17, 70):
+        for columns in (3, 5, 8, 11, 16, 25, 67):
+            src = np.arange(1, rows * columns + 1).astype(ITEMS[item]).reshape(columns, rows)
+            dst = np.zeros((rows + 2, columns + 3), ITEMS[item])
+            expected = dst.copy()
+            expected[1:-1, 2:-1] = src.T
+            params: dict[str, table.ParamValue] = {
+                "rank": 2, "dims": [rows, columns], "src_strides": [1, rows], "dst_strides": [columns + 3, 1],
+                "dst_offset": columns + 5, "item": item,
+            }  # fmt: skip
+            run(params, src, dst, isa)
+            np.testing.assert_array_equal(dst, expected)
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("item", ITEMS)
 @pytest.mark.parametrize("length", [1, 31, 33, 129, 200, 511, 700])
 def test_runs_far_apart(length: int, item: int, isa: str) -> None:
     """A destination larger than caches is written past them, but for the ends of runs."""
