@@ -121,7 +121,7 @@ class Source:
     producer: str
 
 
-TaskT = TypeVar("TaskT")  # `Task`, or the record that a package has of one
+TasksT = TypeVar("TasksT", bound=Sequence[object])  # of `Task`, or the records that a package has
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,14 +155,14 @@ class CountedOutput:
 
 
 @dataclass(frozen=True, slots=True)
-class SymbolicPlan(Generic[TaskT]):
+class SymbolicPlan(Generic[TasksT]):
     """Tasks whose arguments depend on symbols, and the program that computes these; docs/dynamic-shapes.md.
 
     inputs: the variables of the cluster that its inputs are. outputs: the variables that it adds.
     """
 
     symbols: tuple[Symbol, ...]
-    tasks: tuple[TaskT, ...]
+    tasks: TasksT
     program: bytes
     inputs: tuple[int, ...]
     outputs: tuple[Variable, ...]
@@ -170,7 +170,7 @@ class SymbolicPlan(Generic[TaskT]):
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterVariant(Generic[TaskT]):
+class ClusterVariant(Generic[TasksT]):
     """Plans that run one after the other. The variables are the inputs of the cluster and then the outputs of the
     plans, in order; `outputs` are those that are the cluster's.
 
@@ -178,7 +178,7 @@ class ClusterVariant(Generic[TaskT]):
     runs are not those of the cluster.
     """
 
-    plans: tuple[SymbolicPlan[TaskT], ...]
+    plans: tuple[SymbolicPlan[TasksT], ...]
     outputs: tuple[int, ...]
     condition: int | None = None
 
@@ -196,7 +196,7 @@ class State:
 
 
 @dataclass(frozen=True, slots=True)
-class PlannedCluster(Generic[TaskT]):
+class PlannedCluster(Generic[TasksT]):
     """The plans of a cluster: step number `step` of a graph. Variants serve different sizes, the first that can is
     taken.
 
@@ -211,24 +211,24 @@ class PlannedCluster(Generic[TaskT]):
     graph: int
     step: int
     inputs: tuple[Variable, ...]
-    variants: tuple[ClusterVariant[TaskT], ...]
+    variants: tuple[ClusterVariant[TasksT], ...]
     is_whole: bool = False
     states: tuple[State, ...] = ()
 
 
-def plans_of(clusters: Iterable[PlannedCluster[TaskT]]) -> Iterator[SymbolicPlan[TaskT]]:
+def plans_of(clusters: Iterable[PlannedCluster[TasksT]]) -> Iterator[SymbolicPlan[TasksT]]:
     """Return the plans of clusters in the order in which a package has them."""
     return (plan for cluster in clusters for variant in cluster.variants for plan in variant.plans)
 
 
 def states_by_name(
-    clusters: Iterable[PlannedCluster[TaskT]], inputs: Sequence[str], outputs: Sequence[str]
+    clusters: Iterable[PlannedCluster[TasksT]], inputs: Sequence[str], outputs: Sequence[str]
 ) -> dict[str, str]:
     """Return which outputs have plans as states of which inputs."""
     return {outputs[state.output]: inputs[state.input] for cluster in clusters for state in cluster.states}
 
 
-def task_counts(clusters: Iterable[PlannedCluster[TaskT]]) -> tuple[tuple[int, ...], ...]:
+def task_counts(clusters: Iterable[PlannedCluster[TasksT]]) -> tuple[tuple[int, ...], ...]:
     """Return how many tasks each variant of each cluster has, without bound states."""
     return tuple(
         tuple(sum(len(plan.tasks) for plan in variant.plans) for variant in cluster.variants)
@@ -274,7 +274,7 @@ class CompiledModel:
     source: Source
     version: str
     has_unknown_shapes: bool = False
-    clusters: tuple[PlannedCluster[Task], ...] = ()
+    clusters: tuple[PlannedCluster[tuple[Task, ...]], ...] = ()
     unplanned: str = ""
     gear_kind: GearKind | None = None
     gears: tuple[Gear, ...] = ()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
 from functools import lru_cache
 
 from atcpy.ir.region import Region
@@ -20,11 +19,6 @@ _FAMILY_BYTES = 24
 def record_family(record: bytes) -> str:
     """The kernel family that a record names; whether there is one, the loader in C says."""
     return _read_family(record[:_FAMILY_BYTES])
-
-
-def record_families(records: Iterable[bytes]) -> set[str]:
-    """The kernel families that records name."""
-    return {_read_family(field) for field in {record[:_FAMILY_BYTES] for record in records}}
 
 
 @lru_cache(256)  # tasks are thousands, families dozens

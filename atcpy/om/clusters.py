@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from atcpy.ir import ClusterVariant, CountedOutput, DType, PlannedCluster, State, Symbol, SymbolicPlan, Task, Variable
-from atcpy.om.task_record import TaskRecord
+from atcpy.om.task_record import TaskRecords
 from atcpy.sizes import MAX_DIM
 
 MAX_RANK = 64
 
 
-def encode(clusters: Sequence[PlannedCluster[Task]]) -> list[object]:
+def encode(clusters: Sequence[PlannedCluster[tuple[Task, ...]]]) -> list[object]:
     """Return everything but tasks and programs, for JSON."""
     return [
         {
@@ -39,7 +39,7 @@ def _encode_variable(variable: Variable) -> list[object]:
     return [variable.name, variable.dtype.name, list(variable.dims)]
 
 
-def _encode_plan(plan: SymbolicPlan[Task]) -> dict[str, object]:
+def _encode_plan(plan: SymbolicPlan[tuple[Task, ...]]) -> dict[str, object]:
     return {
         "symbols": [[symbol.name, symbol.variable, symbol.index, symbol.is_element] for symbol in plan.symbols],
         "inputs": list(plan.inputs),
@@ -49,8 +49,8 @@ def _encode_plan(plan: SymbolicPlan[Task]) -> dict[str, object]:
 
 
 def decode(
-    text: str, programs: Sequence[tuple[tuple[TaskRecord, ...], bytes]], outputs: int
-) -> tuple[PlannedCluster[TaskRecord], ...]:
+    text: str, programs: Sequence[tuple[TaskRecords, bytes]], outputs: int
+) -> tuple[PlannedCluster[TaskRecords], ...]:
     """Return the clusters that `encode` described, of a model with so many outputs. Raises ValueError, TypeError,
     KeyError or RecursionError for what it cannot have written: each index is checked here.
     """
@@ -61,9 +61,7 @@ def decode(
     return clusters
 
 
-def _cluster(
-    item: Any, programs: Iterator[tuple[tuple[TaskRecord, ...], bytes]], outputs: int
-) -> PlannedCluster[TaskRecord]:
+def _cluster(item: Any, programs: Iterator[tuple[TaskRecords, bytes]], outputs: int) -> PlannedCluster[TaskRecords]:
     inputs = tuple([_variable(variable) for variable in _list(item["inputs"])])
     variants = tuple([_variant(variant, inputs, programs) for variant in _list(item["variants"])])
     states = tuple([_state(state, inputs, outputs) for state in _list(item["states"])])
@@ -89,10 +87,10 @@ def _state(item: Any, inputs: Sequence[Variable], outputs: int) -> State:
 
 
 def _variant(
-    item: Any, inputs: Sequence[Variable], programs: Iterator[tuple[tuple[TaskRecord, ...], bytes]]
-) -> ClusterVariant[TaskRecord]:
+    item: Any, inputs: Sequence[Variable], programs: Iterator[tuple[TaskRecords, bytes]]
+) -> ClusterVariant[TaskRecords]:
     variables = list(inputs)
-    plans: list[SymbolicPlan[TaskRecord]] = []
+    plans: list[SymbolicPlan[TaskRecords]] = []
     for plan in _list(item["plans"]):
         plans.append(_plan(plan, variables, programs))
         variables += plans[-1].outputs
@@ -103,8 +101,8 @@ def _variant(
 
 
 def _plan(
-    item: Any, variables: Sequence[Variable], programs: Iterator[tuple[tuple[TaskRecord, ...], bytes]]
-) -> SymbolicPlan[TaskRecord]:
+    item: Any, variables: Sequence[Variable], programs: Iterator[tuple[TaskRecords, bytes]]
+) -> SymbolicPlan[TaskRecords]:
     outputs = tuple([_variable(variable) for variable in _list(item["outputs"])])
     symbols = [_symbol(symbol, variables) for symbol in _list(item["symbols"])]
     inputs = [_index(number, len(variables)) for number in _list(item["inputs"])]

@@ -6,9 +6,8 @@ Every size and offset in a file is checked against the bytes that are there, wha
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING
 
 from google.protobuf.message import DecodeError, Message
@@ -16,12 +15,11 @@ from google.protobuf.message import DecodeError, Message
 from atcpy.errors import PackageCorrupt
 from atcpy.ir.dtype import DType
 from atcpy.kernels import _kernels
-from atcpy.kernels.record import record_families
 from atcpy.om import container, inout, numbers
 from atcpy.om.container import FORMAT_VERSION, Container, Partition, Verify, corrupt
 from atcpy.om.inout import TensorInfo
 from atcpy.om.schema.task_pb2 import ModelTaskDef
-from atcpy.om.task_record import TaskRecord
+from atcpy.om.task_record import TaskRecords
 
 if TYPE_CHECKING:
     from atcpy.ir import Gear, PlannedCluster
@@ -39,12 +37,12 @@ class Package:
     version: str
     inputs: tuple[TensorInfo, ...]
     outputs: tuple[TensorInfo, ...]
-    tasks: tuple[TaskRecord, ...]
+    tasks: TaskRecords
     arena_bytes: int
     stream_count: int
     event_count: int
     has_unknown_shapes: bool  # no tasks, but a graph, and plans of its clusters
-    clusters: tuple[PlannedCluster[TaskRecord], ...] = ()  # the others, and sizes that no plan serves, are compiled
+    clusters: tuple[PlannedCluster[TaskRecords], ...] = ()  # the others, and sizes that no plan serves, are compiled
     default_inputs: frozenset[int] = frozenset()  # those that need not be fed, by their index
     map_keys: Mapping[int, tuple[int | str, ...]] = field(default_factory=dict)  # of outputs that are given as maps
     custom_ops: tuple[tuple[str, str], ...] = ()  # domain and name of users' operators, which it needs
@@ -67,7 +65,7 @@ class Package:
 
             check_sha256(self.container, self.weight_files, self.weights)
 
-    def tasks_of(self, gear: int) -> tuple[TaskRecord, ...]:
+    def tasks_of(self, gear: int) -> TaskRecords:
         """The tasks of a gear."""
         first = sum(before.task_count for before in self.gears[:gear])
         return self.tasks[first : first + self.gears[gear].task_count]
@@ -98,8 +96,7 @@ def _package(opened: Container, verify: Verify, *, is_signed: bool) -> Package:
     payload = opened.partition(Partition.MODEL_INOUT_INFO)
     model = inout.decode(payload, source=opened.source, offset=at.offset)
     inputs, outputs = model.inputs, model.outputs
-    info = ModelTaskDef()
-    parse_message(info, opened, Partition.TASK_INFO)
+    planned_tasks, tasks, info = _tasks(opened)
     version = info.attr.get("atcpy_format", "")
     if not version.isascii() or not version.isdigit() or len(version) > 9:
         raise malformed(opened, Partition.TASK_INFO, "the format of the task records is missing")
@@ -109,29 +106,16 @@ def _package(opened: Container, verify: Verify, *, is_signed: bool) -> Package:
         raise corrupt(code, opened.source, opened.extent(Partition.TASK_INFO).offset, Partition.TASK_INFO.name, what)
     if info.weight_size != opened.extent(Partition.WEIGHTS_DATA).size:
         raise malformed(opened, Partition.TASK_INFO, f"tasks were compiled for {info.weight_size} bytes of weights")
-    tasks: list[TaskRecord] = []
-    programs: list[tuple[tuple[TaskRecord, ...], bytes]] = []
     unknown = info.attr.get("atcpy_shapes", "known") == "unknown"
-    record_bytes = 0  # of each task of a plan
-    for number, task in enumerate(info.task):
-        if unknown and task.private_def:
-            programs.append((tuple(tasks), task.private_def))
-            tasks, record_bytes = [], 0
-            continue
-        kernel = task.kernel
-        record = kernel.args
-        size = len(record)
-        if not size or kernel.args_size != size or size != (record_bytes or size):
-            raise malformed(opened, Partition.TASK_INFO, f"task {number} has a record of {size} bytes")
-        record_bytes = size
-        tasks.append(_new_record((kernel.kernel_name, kernel.context.op_index, record)))
+    if planned_tasks and not unknown:
+        raise malformed(opened, Partition.TASK_INFO, "it has programs of plans though shapes are known")
     if unknown and tasks:
         raise malformed(opened, Partition.TASK_INFO, "it has tasks without a program though shapes are unknown")
     defaults = frozenset(filter(None, info.attr.get("atcpy_default_inputs", "").split(",")))
     if not defaults <= {str(index) for index in range(len(inputs))}:
         raise malformed(opened, Partition.TASK_INFO, "an input that there is not has a default")
     try:
-        planned = _clusters(info.attr.get("atcpy_clusters"), programs, len(outputs))
+        planned = _clusters(info.attr.get("atcpy_clusters"), planned_tasks, len(outputs))
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise malformed(opened, Partition.TASK_INFO, f"its plans are malformed: {error}") from None
     gears = _gears(model, info.attr.get("atcpy_gears"), len(tasks), opened)
@@ -143,18 +127,17 @@ def _package(opened: Container, verify: Verify, *, is_signed: bool) -> Package:
     except (ValueError, TypeError, RecursionError) as error:
         raise malformed(opened, Partition.TASK_INFO, f"the keys of its maps are malformed: {error}") from None
     custom = filter(None, info.attr.get("atcpy_custom_ops", "").split(","))
-    planned_tasks = [task for records, _ in programs for task in records]
     files: Mapping[WeightFile, int] = {}
     weights = opened.partition(Partition.WEIGHTS_DATA)
     if (text := info.attr.get("atcpy_weight_files")) is not None:
         opened, weights, files = _open_files(opened, text, verify, is_signed=is_signed)
     return Package(
         opened,
-        _unchangeable(opened, weights, [*tasks, *planned_tasks]),
+        _unchangeable(opened, weights, [tasks, *(records for records, _ in planned_tasks)]),
         info.version,
         inputs,
         outputs,
-        tuple(tasks),
+        tasks,
         info.memory_size,
         info.stream_num,
         info.event_num,
@@ -171,8 +154,17 @@ def _package(opened: Container, verify: Verify, *, is_signed: bool) -> Package:
     )
 
 
-# Makes a TaskRecord without the call of Python that `TaskRecord(…)` is.
-_new_record: Callable[[tuple[str, int, bytes]], TaskRecord] = partial(tuple.__new__, TaskRecord)
+def _tasks(opened: Container) -> tuple[list[tuple[TaskRecords, bytes]], TaskRecords, ModelTaskDef]:
+    """The tasks of each plan for open dims with its program, the other tasks, and what else TASK_INFO says."""
+    try:
+        plans, records, rest = _kernels.split_tasks(opened.partition(Partition.TASK_INFO))
+    except _kernels.Refused as refused:
+        reason, number = refused.args
+        what = f"task {number}: {reason}" if number >= 0 else reason
+        raise malformed(opened, Partition.TASK_INFO, what) from None
+    info = ModelTaskDef()
+    _parse(info, rest, opened, Partition.TASK_INFO)
+    return [(TaskRecords(tasks), program) for tasks, program in plans], TaskRecords(records), info
 
 
 def _open_files(
@@ -189,18 +181,18 @@ def _open_files(
     return opened, weights, dict(zip(files, offsets, strict=True))
 
 
-def _unchangeable(opened: Container, weights: memoryview, tasks: Sequence[TaskRecord]) -> memoryview:
+def _unchangeable(opened: Container, weights: memoryview, plans: Sequence[TaskRecords]) -> memoryview:
     """The constants. Kernels that follow indices in them, which their checkers have proved, would follow those that
     somebody writes to the file later: such constants are copied.
     """
-    if opened.file is None or not record_families(task.record for task in tasks) & _kernels.CONSTANT_READERS:
+    if opened.file is None or not any(tasks.numbers_of(name) for tasks in plans for name in _kernels.CONSTANT_READERS):
         return weights
     return memoryview(bytes(weights))
 
 
 def _clusters(
-    text: str | None, programs: Sequence[tuple[tuple[TaskRecord, ...], bytes]], outputs: int
-) -> tuple[PlannedCluster[TaskRecord], ...]:
+    text: str | None, programs: Sequence[tuple[TaskRecords, bytes]], outputs: int
+) -> tuple[PlannedCluster[TaskRecords], ...]:
     """The plans for open dims. Most packages have none, and do without what reads them."""
     if text is None and not programs:
         return ()
@@ -254,8 +246,12 @@ def _map_keys(text: str, outputs: Sequence[TensorInfo]) -> dict[int, tuple[int |
 
 def parse_message(message: Message, opened: Container, partition: Partition) -> None:
     """Parse a partition. Raises PackageCorrupt (P0005) if it is not of that type."""
+    _parse(message, bytes(opened.partition(partition)), opened, partition)
+
+
+def _parse(message: Message, payload: bytes, opened: Container, partition: Partition) -> None:
     try:
-        message.ParseFromString(bytes(opened.partition(partition)))
+        message.ParseFromString(payload)
     except DecodeError as error:
         raise malformed(opened, partition, f"it is no {message.DESCRIPTOR.full_name}: {error}") from None
 

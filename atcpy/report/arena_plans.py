@@ -8,7 +8,7 @@ from atcpy.errors import UsageError, Where
 from atcpy.ir import ClusterVariant, Graph, Node, PlannedCluster, SymbolicPlan
 from atcpy.kernels import _kernels
 from atcpy.om.package import Package
-from atcpy.om.task_record import TaskRecord
+from atcpy.om.task_record import TaskRecords
 from atcpy.report.memory_plan import ArenaPlan, read_arena_plan
 from atcpy.runtime.distributed.world import SingleRank
 from atcpy.runtime.loader import bind_gears, bind_package
@@ -17,7 +17,7 @@ from atcpy.runtime.symbolic import PlanContext
 from atcpy.runtime.workers import Workers
 
 Shapes = Mapping[str, Sequence[int]]
-NamedPlan = tuple[str, Sequence[Node], SymbolicPlan[TaskRecord]]
+NamedPlan = tuple[str, Sequence[Node], SymbolicPlan[TaskRecords]]
 
 
 def fixed_arena_plan(package: Package, whole: Graph, graph: Graph, gear: int) -> ArenaPlan:
@@ -58,7 +58,7 @@ def open_arena_plans(package: Package, plans: Iterable[NamedPlan], shapes: Shape
 
 
 def _complete(
-    cluster: PlannedCluster[TaskRecord], variant: ClusterVariant[TaskRecord], context: PlanContext, shapes: Shapes
+    cluster: PlannedCluster[TaskRecords], variant: ClusterVariant[TaskRecords], context: PlanContext, shapes: Shapes
 ) -> list[tuple[_kernels.Plan, int]] | None:
     """The plans of a variant with the bytes of their arenas; None if it serves other sizes."""
     variables: list[Sequence[int] | None] = [shapes[variable.name] for variable in cluster.inputs]

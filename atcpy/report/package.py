@@ -30,7 +30,7 @@ from atcpy.om.container import Partition, Verify
 from atcpy.om.package import Package, read_package
 from atcpy.om.reader import PackagedModel, read_model
 from atcpy.om.signature import PublicKey
-from atcpy.om.task_record import TaskRecord
+from atcpy.om.task_record import TaskRecord, TaskRecords
 from atcpy.report.allreduce import allreduce_line
 from atcpy.report.arena_plans import Shapes, fixed_arena_plan, open_arena_plans
 from atcpy.report.arena_text import arena_lines, arena_record
@@ -148,10 +148,9 @@ class PackageView:
         package = self.package
         if package.gears:
             return None
-        records = b"".join(task.record for task in package.tasks)
         sizes = [port.nbytes for port in package.inputs], [port.nbytes for port in package.outputs]
         try:
-            return _kernels.Plan(records, package.weights, package.arena_bytes, *sizes, 1)
+            return _kernels.Plan(package.tasks.records, package.weights, package.arena_bytes, *sizes, 1)
         except _kernels.Refused:
             return None
 
@@ -205,7 +204,7 @@ class PackageView:
                 records.append(record | {"outputs": outputs, "plan": name})
         return records
 
-    def _symbolic_plans(self) -> Iterator[tuple[str, Sequence[Node], SymbolicPlan[TaskRecord], bool]]:
+    def _symbolic_plans(self) -> Iterator[tuple[str, Sequence[Node], SymbolicPlan[TaskRecords], bool]]:
         """The plans for open dims: the name of each, the nodes that its tasks name, and whether it has a condition."""
         nodes = [nodes_with_bodies(graph) for graph in with_bodies(self.graph)] if self.package.clusters else []
         for cluster in self.package.clusters:
@@ -231,7 +230,7 @@ class PackageView:
             for name, _, plan, has_condition in self._symbolic_plans()
         ]
 
-    def _guards(self, plan: SymbolicPlan[TaskRecord]) -> list[str]:
+    def _guards(self, plan: SymbolicPlan[TaskRecords]) -> list[str]:
         return self._decode(lambda: guard_texts(plan.program, [symbol.name for symbol in plan.symbols]))
 
     def _decode(self, read: Callable[[], DecodedT]) -> DecodedT:

@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING
 from atcpy.errors import CODES, CustomOpError, PackageCorrupt, ResourceLimit, Where
 from atcpy.ir.shape import MAX_BYTES, StaticShape
 from atcpy.kernels import _kernels
-from atcpy.kernels.record import record_family
 from atcpy.om import numbers
 from atcpy.om.container import Verify
 from atcpy.om.inout import TensorInfo
 from atcpy.om.package import Package, parse_package, read_package
-from atcpy.om.task_record import TaskRecord
+from atcpy.om.task_record import TaskRecords
 from atcpy.runtime.distributed.world import World
 from atcpy.runtime.plan import ExecutionPlan, PlanPort, segments_of
 from atcpy.runtime.workers import Workers
@@ -98,7 +97,7 @@ def _ports_of(infos: Sequence[TensorInfo], shapes: Sequence[StaticShape]) -> tup
 
 def _bind_tasks(
     package: Package,
-    tasks: tuple[TaskRecord, ...],
+    tasks: TaskRecords,
     arena_bytes: int,
     inputs: tuple[PlanPort, ...],
     outputs: tuple[PlanPort, ...],
@@ -108,11 +107,6 @@ def _bind_tasks(
     sharing: ExecutionPlan | None = None,
 ) -> ExecutionPlan:
     source = package.container.source
-    for number, task in enumerate(tasks):
-        if record_family(task.record) != task.kernel:
-            where = Where(file=source, node=f"task {number}")
-            what = f"its record is not of the kernel {task.kernel}"
-            raise PackageCorrupt("P0005", what, where=where, hint=CODES["P0005"].help)
     try:
         arenas_of = None if sharing is None else sharing.plan
         plan = _bind(tasks, package.weights, arena_bytes, inputs, outputs, workers, arenas_of)
@@ -132,9 +126,7 @@ def bind_compiled(compiled: CompiledModel, store: WeightStore, *, workers: Worke
 
     nodes = tuple(compiled.graph.nodes)
     memory, offsets = store.pack(compiled.weights)
-    tasks = tuple(
-        TaskRecord(task.kernel, task.op_index, pack_compiled_task(task, offsets.__getitem__)) for task in compiled.tasks
-    )
+    tasks = TaskRecords(b"".join(pack_compiled_task(task, offsets.__getitem__) for task in compiled.tasks))
     inputs, outputs = (tuple(map(_compiled_port, ports)) for ports in (compiled.inputs, compiled.outputs))
     plan = _bind(tasks, memory, compiled.memory.arena_bytes, inputs, outputs, workers)
     arena_bytes = compiled.memory.arena_bytes
@@ -144,7 +136,7 @@ def bind_compiled(compiled: CompiledModel, store: WeightStore, *, workers: Worke
 
 
 def _bind(
-    tasks: Sequence[TaskRecord],
+    tasks: TaskRecords,
     memory: memoryview,
     arena_bytes: int,
     inputs: Sequence[PlanPort],
@@ -154,9 +146,8 @@ def _bind(
 ) -> _kernels.Plan:
     sizes = [port.nbytes for port in inputs], [port.nbytes for port in outputs]
     try:
-        records = b"".join(task.record for task in tasks)
         return _kernels.Plan(
-            records, memory, arena_bytes, *sizes, workers.threads, arenas_of=arenas_of, workers=workers.group
+            tasks.records, memory, arena_bytes, *sizes, workers.threads, arenas_of=arenas_of, workers=workers.group
         )
     except MemoryError as error:
         raise ResourceLimit("R0001", f"no memory for {len(tasks)} tasks") from error

@@ -19,7 +19,7 @@ from atcpy.ir.shape import StaticShape
 from atcpy.ir.tensor import Array
 from atcpy.kernels import _kernels
 from atcpy.kernels.record import HOST_FAMILY, STREAM_ACTIVE, HostSlot, read_order, read_slots
-from atcpy.om.task_record import TaskRecord
+from atcpy.om.task_record import TaskRecord, TaskRecords
 from atcpy.runtime.distributed.world import World
 from atcpy.runtime.memory import BufferPool, as_bytes, from_memory, readable, to_memory
 
@@ -101,7 +101,7 @@ class ExecutionPlan:
     """
 
     plan: _kernels.Plan
-    tasks: tuple[TaskRecord, ...]
+    tasks: TaskRecords
     segments: tuple[Segment, ...]
     weights: memoryview
     arena_bytes: int
@@ -326,22 +326,22 @@ def _exchange(inputs: list[Array], outputs: list[Array], swaps: Sequence[tuple[i
         inputs[input_], outputs[output] = outputs[output], inputs[input_]
 
 
-def segments_of(tasks: Sequence[TaskRecord], joins: Sequence[int] = ()) -> tuple[Segment, ...]:
+def segments_of(tasks: TaskRecords, joins: Sequence[int] = ()) -> tuple[Segment, ...]:
     """Group tasks by where they run. `joins` are those of a plan in which collectives run beside other tasks."""
-    on_host = [number for number, task in enumerate(tasks) if task.kernel == HOST_FAMILY]
+    on_host = set(tasks.numbers_of(HOST_FAMILY))
     # A plan has thousands of tasks and mostly one segment.
     starts = {0, *on_host, *(number + 1 for number in on_host)}
     starts.update(number for number in range(1, len(joins)) if joins[number] != joins[number - 1])
     segments: list[Segment] = []
     for first, last in pairwise(sorted({*starts, len(tasks)})):
         ended = joins[first] if joins else 0
-        is_host = tasks[first].kernel == HOST_FAMILY
+        is_host = first in on_host
         is_beside = is_host and len(joins) > 0 and read_order(tasks[first].record)[0] > 0
         segments.append(Segment(first, last, is_host, ended, is_beside))
     return tuple(segments)
 
 
-def single_tasks(tasks: Sequence[TaskRecord]) -> Iterator[Segment]:
+def single_tasks(tasks: TaskRecords) -> Iterator[Segment]:
     """A segment for each task, in order; tasks that an `if` or a `loop` runs are part of its segment."""
     from atcpy.kernels.table import read_number
 

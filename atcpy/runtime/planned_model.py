@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from atcpy.ir.tensor import Array
     from atcpy.om.package import Package
     from atcpy.om.ports import OpenPort
-    from atcpy.om.task_record import TaskRecord
+    from atcpy.om.task_record import TaskRecords
     from atcpy.runtime.host import RuntimeValue
     from atcpy.runtime.on_demand import ShapeCache
     from atcpy.runtime.plan import ExecutionPlan
@@ -53,7 +53,7 @@ class PlannedModel:
 
     def __init__(
         self,
-        record: PlannedCluster[TaskRecord],
+        record: PlannedCluster[TaskRecords],
         context: PlanContext,
         find_graph: Callable[[], Graph],
         find_procedure: Callable[[], Procedure],
@@ -103,7 +103,7 @@ def nodes_of(graph: Graph) -> list[Node]:
     return nodes_with_bodies(graph)
 
 
-def _has_ports(record: PlannedCluster[TaskRecord], inputs: Sequence[OpenPort], outputs: Sequence[OpenPort]) -> bool:
+def _has_ports(record: PlannedCluster[TaskRecords], inputs: Sequence[OpenPort], outputs: Sequence[OpenPort]) -> bool:
     """Do plans have the inputs and the number of outputs of a model?"""
     return (
         len(record.inputs) == len(inputs)

@@ -12,7 +12,7 @@ from atcpy.errors import InternalError, ModelInvalid, ResourceLimit
 from atcpy.ir import Graph, Node, PlannedCluster, Sym, Value, Variable, nodes_with_bodies, with_bodies
 from atcpy.ir.tensor import Array
 from atcpy.kernels import _kernels
-from atcpy.om.task_record import TaskRecord
+from atcpy.om.task_record import TaskRecords
 from atcpy.ops.core.reference import EVALUATION_ERRORS
 from atcpy.ops.core.steps import Cluster, Step, cluster_graph, find_steps
 from atcpy.runtime.control import ControlNode
@@ -29,7 +29,7 @@ from atcpy.runtime.symbolic import PlanContext, SymbolicCluster
 def load_procedure(graph: Graph, context: PlanContext, cache: ShapeCache) -> Procedure:
     """Return a package's graph, ready to run. Raises PackageCorrupt (P0005) for plans that are not its own."""
     graphs = with_bodies(graph)
-    planned: dict[tuple[Graph, int], PlannedCluster[TaskRecord]] = {}
+    planned: dict[tuple[Graph, int], PlannedCluster[TaskRecords]] = {}
     for record in context.package.clusters:
         if record.states:
             continue
@@ -55,14 +55,14 @@ def _unplanned(graph: Graph, cache: ShapeCache) -> Procedure:
     return procedures[graph]
 
 
-def _bind(record: PlannedCluster[TaskRecord], owner: Graph, step: Step, context: PlanContext) -> SymbolicCluster:
+def _bind(record: PlannedCluster[TaskRecords], owner: Graph, step: Step, context: PlanContext) -> SymbolicCluster:
     if not isinstance(step, Cluster) or not _is_of(record, step):
         raise context.corrupt(f"it has plans for other tensors than those of step {record.step} of {owner.name}")
     is_checked = record.graph == 0 and step.is_whole  # the session checks what it is fed
     return SymbolicCluster(record, context, lambda: nodes_with_bodies(owner), is_checked=is_checked)
 
 
-def _is_of(record: PlannedCluster[TaskRecord], cluster: Cluster) -> bool:
+def _is_of(record: PlannedCluster[TaskRecords], cluster: Cluster) -> bool:
     """Do plans have the inputs and the number of outputs of a cluster?"""
     return (
         len(record.inputs) == len(cluster.inputs)

@@ -18,7 +18,7 @@ from atcpy.errors import ModelInvalid, PackageCorrupt, ResourceLimit, UsageError
 from atcpy.ir import DType, PlannedCluster, State
 from atcpy.ir.shape import StaticShape, format_shape
 from atcpy.ir.tensor import Array
-from atcpy.om.task_record import TaskRecord
+from atcpy.om.task_record import TaskRecords
 from atcpy.runtime.memory import readable
 from atcpy.runtime.plan import ExecutionPlan
 from atcpy.runtime.planned_model import is_variable
@@ -54,7 +54,7 @@ def load_states(context: PlanContext, find_nodes: Callable[[], Sequence[Node]]) 
     return StatePlans(records[0], context, find_nodes)
 
 
-def _has_ports(record: PlannedCluster[TaskRecord], package: Package) -> bool:
+def _has_ports(record: PlannedCluster[TaskRecords], package: Package) -> bool:
     """Do plans have the inputs of a model and the capacity, and the outputs that are no states, then the condition if
     there is one, then the states?
     """
@@ -78,7 +78,7 @@ class StatePlans:
     """The plans of a package for its states."""
 
     def __init__(
-        self, record: PlannedCluster[TaskRecord], context: PlanContext, find_nodes: Callable[[], Sequence[Node]]
+        self, record: PlannedCluster[TaskRecords], context: PlanContext, find_nodes: Callable[[], Sequence[Node]]
     ) -> None:
         """Check the plans. Raises PackageCorrupt (P0005) for what is malformed."""
         self.states = record.states

@@ -22,7 +22,7 @@ from atcpy.ir.tensor import Array
 from atcpy.kernels import _kernels
 from atcpy.kernels.symbolic_program import MAX_NUMBER, VERSION
 from atcpy.om.package import Package
-from atcpy.om.task_record import TaskRecord
+from atcpy.om.task_record import TaskRecords
 from atcpy.runtime.distributed.world import World
 from atcpy.runtime.iterations import BodyOutput, BodyPlan, Origin
 from atcpy.runtime.memory import MAX_UNUSED, MIN_REUSED_BYTES, new_buffers, owned
@@ -51,11 +51,11 @@ class PlanContext:
     memory_limit: MemoryLimit | None = None
     _first: _kernels.SymbolicPlan | None = None  # whose arenas all plans share
 
-    def load(self, plan: SymbolicPlan[TaskRecord]) -> _kernels.SymbolicPlan:
+    def load(self, plan: SymbolicPlan[TaskRecords]) -> _kernels.SymbolicPlan:
         """Check a plan of the package. Raises PackageCorrupt for what is malformed (P0005) or of a newer version
         (P0002), ResourceLimit (R0001) for an arena beyond the limit, if it is the same for all sizes.
         """
-        records = b"".join(task.record for task in plan.tasks)
+        records = plan.tasks.records
         weights = self.package.weights
         if (version := int.from_bytes(plan.program[:4], "little")) > VERSION:
             what = f"plans for open dims have version {version}, this atcpy reads {VERSION}"
@@ -115,7 +115,7 @@ class SymbolicCluster:
 
     def __init__(
         self,
-        record: PlannedCluster[TaskRecord],
+        record: PlannedCluster[TaskRecords],
         context: PlanContext,
         find_nodes: Callable[[], Sequence[Node]],
         *,
@@ -255,7 +255,7 @@ class SymbolicCluster:
         return self._instances.find((*key, *sizes), lambda: plan.complete(sizes, variables, self._find_nodes))
 
 
-def _is_direct(variant: ClusterVariant[TaskRecord], inputs: int) -> bool:
+def _is_direct(variant: ClusterVariant[TaskRecords], inputs: int) -> bool:
     """Is a variant one plan that takes all inputs and gives all outputs, in their order, and that their shapes alone
     determine?
     """
@@ -265,7 +265,7 @@ def _is_direct(variant: ClusterVariant[TaskRecord], inputs: int) -> bool:
     return variant.outputs == tuple(range(inputs, inputs + len(plan.outputs))) and not plan.counted
 
 
-def _is_by_shapes(variant: ClusterVariant[TaskRecord], inputs: int) -> bool:
+def _is_by_shapes(variant: ClusterVariant[TaskRecords], inputs: int) -> bool:
     """Is a variant one plan that takes all inputs, in their order, and that their shapes alone determine?"""
     if len(variant.plans) != 1 or variant.condition is not None:
         return False
@@ -277,9 +277,9 @@ def _is_by_shapes(variant: ClusterVariant[TaskRecord], inputs: int) -> bool:
     )
 
 
-def _origins(variants: Sequence[ClusterVariant[TaskRecord]]) -> list[list[int]]:
+def _origins(variants: Sequence[ClusterVariant[TaskRecords]]) -> list[list[int]]:
     """For each plan of each variant, the first of those that are the same up to it."""
-    first: dict[tuple[int, int, SymbolicPlan[TaskRecord]], int] = {}
+    first: dict[tuple[int, int, SymbolicPlan[TaskRecords]], int] = {}
     found: list[list[int]] = []
     for number, variant in enumerate(variants):
         found.append([])
@@ -291,7 +291,7 @@ def _origins(variants: Sequence[ClusterVariant[TaskRecord]]) -> list[list[int]]:
 
 
 def _load(
-    variant: ClusterVariant[TaskRecord],
+    variant: ClusterVariant[TaskRecords],
     inputs: Sequence[Variable],
     context: PlanContext,
     origins: Sequence[int],
@@ -343,7 +343,7 @@ class PlanTemplate:
 
     def __init__(
         self,
-        record: SymbolicPlan[TaskRecord],
+        record: SymbolicPlan[TaskRecords],
         variables: Sequence[Variable],
         context: PlanContext,
         buffers: tuple[deque[Array], ...] | None,

@@ -175,7 +175,7 @@ def port_info(port: Port) -> PortInfo:
     return PortInfo(port.name, port.desc.dtype.long, dims)
 
 
-def count_guards(clusters: Iterable[PlannedCluster[Task]]) -> int:
+def count_guards(clusters: Iterable[PlannedCluster[tuple[Task, ...]]]) -> int:
     """Count the guards of the variants that serve most sizes, without bound states."""
     plans = [plan for cluster in clusters if not cluster.states for plan in cluster.variants[0].plans]
     return sum(len(guard_texts(plan.program, [symbol.name for symbol in plan.symbols])) for plan in plans)

@@ -69,7 +69,7 @@ def plan_unknown(graph: Graph, full: FullCaches | None, identity: Identity, mana
     """
     weights = WeightLayout()
     quiet = PassManager(manager.options, manager.passes, manager.deadline)
-    planned: list[PlannedCluster[Task]] = []
+    planned: list[PlannedCluster[tuple[Task, ...]]] = []
     reasons: list[str] = []
     in_plans: set[Graph] = set()  # bodies that are part of the plans of graphs around them
     for number, owner in enumerate(with_bodies(graph)):
@@ -90,7 +90,7 @@ def plan_unknown(graph: Graph, full: FullCaches | None, identity: Identity, mana
 class _Planned:
     """The plans of a graph's clusters, and why some have none."""
 
-    clusters: list[PlannedCluster[Task]]
+    clusters: list[PlannedCluster[tuple[Task, ...]]]
     reasons: list[str]
 
 
@@ -131,7 +131,7 @@ def _can_be_planned(node: Node, context: _Context) -> bool:
 
 def _plan_clusters(number: int, owner: Graph, context: _Context, *, is_strict: bool) -> _Planned | None:
     """Plan the clusters of a graph; None if it `is_strict` and one with control flow has no plan."""
-    planned: list[PlannedCluster[Task]] = []
+    planned: list[PlannedCluster[tuple[Task, ...]]] = []
     reasons: list[str] = []
     for step, cluster in enumerate(find_steps(owner)):
         if isinstance(cluster, Node):
@@ -187,7 +187,9 @@ def _plan_fed(graph: Graph, context: _Context) -> list[_Trace]:
     return []
 
 
-def _plan_states(graph: Graph, inputs: tuple[Variable, ...], context: _Context) -> Iterator[PlannedCluster[Task]]:
+def _plan_states(
+    graph: Graph, inputs: tuple[Variable, ...], context: _Context
+) -> Iterator[PlannedCluster[tuple[Task, ...]]]:
     """Plan a model once more, with its states bound; nothing if it has none, or they are not only extended."""
     before, full = context.weights.size(), context.full
     use = _Use(dims_agree=True, has_states=True, has_condition=full is not None)
@@ -356,7 +358,7 @@ class _Trace:
     context: _Context
     use: _Use
     states: tuple[State, ...] = ()
-    plans: list[SymbolicPlan[Task]] = field(default_factory=list)
+    plans: list[SymbolicPlan[tuple[Task, ...]]] = field(default_factory=list)
     outputs: list[int] = field(default_factory=list)
     max_arena_bytes: int = 0  # of the plans whose block sizes are bounded, at the largest sizes
     _variables: dict[str, int] = field(default_factory=dict)
@@ -364,7 +366,7 @@ class _Trace:
     _count: int = 0
     _capacity: int = 0
 
-    def variant(self) -> ClusterVariant[Task]:
+    def variant(self) -> ClusterVariant[tuple[Task, ...]]:
         """The plans, and which variables the outputs are that are no states."""
         bound = {state.output for state in self.states}
         outputs = [number for index, number in enumerate(self.outputs) if index not in bound]

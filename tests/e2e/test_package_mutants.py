@@ -6,6 +6,7 @@ import random
 import struct
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -124,11 +125,17 @@ def _field_of_record(offset: int, kind: str, value: int) -> Callable[[object], N
     return change
 
 
+def set_op_index(message: Any, value: int) -> None:
+    for task in message.task:
+        task.kernel.context.op_index = value
+
+
 def record_changes() -> Iterator[tuple[str, Callable[[object], None]]]:
     for family in ("host", "unary", ""):
         yield f"called {family!r}", lambda m, f=family: [setattr(t.kernel, "kernel_name", f) for t in m.task]
     for value in (1, 2, 3, 7, 63):
-        yield f"op_index {value}", lambda m, v=value: [setattr(t.kernel.context, "op_index", v) for t in m.task]
+        yield f"op_index {value} beside the record", lambda m, v=value: set_op_index(m, v)
+        yield f"op_index {value}", lambda m, v=value: (set_op_index(m, v), _field_of_record(40, "<I", v)(m))
     yield "no sources", _field_of_record(24, "<B", 0)
     yield "twelve sources", _field_of_record(24, "<B", 12)
     yield "no destinations", _field_of_record(25, "<B", 0)

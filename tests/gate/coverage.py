@@ -25,7 +25,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 CSRC = ROOT / "atcpy" / "kernels" / "csrc"
 # The files of the loader: all that turns bytes of a package into a plan.
-LOADER = frozenset(f"core/{name}.c" for name in ("plan", "symbolic", "program", "placement"))
+LOADER = frozenset(f"core/{name}.c" for name in ("plan", "symbolic", "program", "placement", "task_info"))
 CHECKER = re.compile(r"check(_.+)?")
 _NODE = re.compile(r'node: \{ title: "([^"]*)" label: "([^"\\]*)\\n([^":\\]*)')
 _EDGE = re.compile(r'edge: \{ sourcename: "([^"]*)" targetname: "([^"]*)"')

@@ -65,7 +65,7 @@ def test_a_package_of_gears_comes_back_with_its_graph() -> None:
     opened = parse_package(whole)
     assert [gear.sizes for gear in opened.gears] == [(1,), (2,)]
     tasks = [task for number in range(2) for task in opened.tasks_of(number)]
-    assert tuple(tasks) == opened.tasks and len(tasks) == sum(gear.task_count for gear in opened.gears)
+    assert tasks == list(opened.tasks) and len(tasks) == sum(gear.task_count for gear in opened.gears)
     assert read_model(opened).graph.name == "m"
     for text in ("[]", "[[1]]"):
         damaged = mutate_partition(whole, Partition.TASK_INFO, lambda info: info.attr.update({"atcpy_gears": text}))  # noqa: B023

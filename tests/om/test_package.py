@@ -23,7 +23,7 @@ from atcpy.om.container import Partition, Verify
 from atcpy.om.inout import TensorInfo
 from atcpy.om.reader import Package, PackagedModel, parse_package, read_model, read_package
 from atcpy.om.schema.ge_ir_pb2 import ModelDef, OpDef
-from atcpy.om.schema.task_pb2 import ModelTaskDef
+from atcpy.om.schema.task_pb2 import KernelDef, ModelTaskDef
 from atcpy.options import convert_options
 from atcpy.stages.pipeline import compile_model
 from tests import models_in_text
@@ -371,6 +371,7 @@ HOSTILE_TASKS = {
         "P0005",
     ),
     "task without record": (lambda m: m.task.add(), "P0005"),
+    "program of a plan of fixed sizes": (lambda m: m.task.add(private_def=b"x"), "P0005"),
     "weights of another size": (lambda m: setattr(m, "weight_size", 0), "P0005"),
 }
 
@@ -379,8 +380,14 @@ def test_a_task_belongs_to_a_node_of_the_graph(small: bytes) -> None:
     nodes = len(model_of(parse_package(small)).graph[0].op)
     for op_index, result in ((0, "ok"), (nodes - 1, "ok"), (nodes, "P0005")):
         for task in range(4):
-            change = lambda m: setattr(m.task[task].kernel.context, "op_index", op_index)  # noqa: B023, E731
+            change = lambda m: _move(m.task[task].kernel, op_index)  # noqa: B023, E731
             assert outcome(mutate(small, Partition.TASK_INFO, change)) == result, (task, op_index)
+
+
+def _move(kernel: KernelDef, op_index: int) -> None:
+    """Give a task another node, in its record as well."""
+    kernel.context.op_index = op_index
+    kernel.args = kernel.args[:40] + op_index.to_bytes(4, "little") + kernel.args[44:]
 
 
 MAP_KEYS = {

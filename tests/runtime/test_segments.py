@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from atcpy.kernels.record import HOST_FAMILY
-from atcpy.om.task_record import TaskRecord
+from atcpy.kernels.table import pack_task
+from atcpy.om.task_record import TaskRecords
 from atcpy.runtime.plan import segments_of
 
 
@@ -24,7 +25,7 @@ def test_tasks_of_c_run_together_up_to_a_task_of_the_host_and_a_join(
     families: str, joins: list[int], expected: list[tuple[int, int, bool, int]]
 ) -> None:
     kernels = {"c": "relu", "h": HOST_FAMILY}
-    tasks = [TaskRecord(kernels[letter], number, b"") for number, letter in enumerate(families)]
+    tasks = TaskRecords(b"".join(pack_task(kernels[letter], [], [], b"") for letter in families))
     found = segments_of(tasks, joins)
     assert [(each.first, each.last, each.on_host, each.joins) for each in found] == expected
     assert not any(each.is_beside for each in found)

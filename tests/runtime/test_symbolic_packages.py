@@ -23,7 +23,7 @@ from tests.models_in_text import model, package
 
 TEXT = "m (float[b,n] x, float[n] c) => (float[b,n] y) { t = Exp(x) u = Transpose(t) v = Transpose(u) y = Add(v, c) }"
 FEEDS = {"x": np.zeros((2, 3), np.float32), "c": np.ones(3, np.float32)}
-Change = Callable[[SymbolicPlan[Task]], SymbolicPlan[Task]]
+Change = Callable[[SymbolicPlan[tuple[Task, ...]]], SymbolicPlan[tuple[Task, ...]]]
 
 
 def compiled() -> CompiledModel:
@@ -128,7 +128,7 @@ def refused(broken: CompiledModel) -> None:
     assert caught.value.code == "P0005"
 
 
-OTHER_CLUSTERS: dict[str, Callable[[PlannedCluster[Task]], PlannedCluster[Task]]] = {
+OTHER_CLUSTERS: dict[str, Callable[[PlannedCluster[tuple[Task, ...]]], PlannedCluster[tuple[Task, ...]]]] = {
     "another graph": lambda cluster: replace(cluster, graph=1),
     "another step": lambda cluster: replace(cluster, step=1),
     "an input less": lambda cluster: replace(cluster, inputs=cluster.inputs[:1]),
@@ -147,7 +147,9 @@ OTHER_CLUSTERS: dict[str, Callable[[PlannedCluster[Task]], PlannedCluster[Task]]
 
 
 @pytest.mark.parametrize("change", OTHER_CLUSTERS.values(), ids=OTHER_CLUSTERS)
-def test_plans_of_other_clusters_are_refused(change: Callable[[PlannedCluster[Task]], PlannedCluster[Task]]) -> None:
+def test_plans_of_other_clusters_are_refused(
+    change: Callable[[PlannedCluster[tuple[Task, ...]]], PlannedCluster[tuple[Task, ...]]],
+) -> None:
     good = compiled()
     refused(replace(good, clusters=tuple(map(change, good.clusters))))
 

@@ -183,7 +183,7 @@ def _constants(graph: Graph) -> Iterable[Node]:
 
 
 def keep_unknown(
-    graph: Graph, identity: Identity, weights: WeightLayout, clusters: Sequence[PlannedCluster[Task]] = ()
+    graph: Graph, identity: Identity, weights: WeightLayout, clusters: Sequence[PlannedCluster[tuple[Task, ...]]] = ()
 ) -> CompiledModel:
     """Keep a graph with unknown shapes, and the plans of its clusters; `weights` has the constants of both. The runtime
     compiles what no plan serves.

@@ -34,7 +34,7 @@ extern PyTypeObject *atc_plan_type, *atc_run_type;
 
 extern PyType_Spec atc_plan_spec, atc_symbolic_spec, atc_run_spec, atc_file_spec, atc_space_spec;
 extern PyMethodDef atc_plan_functions[], atc_run_functions[], atc_file_functions[],
-    atc_cost_functions[];
+    atc_cost_functions[], atc_task_functions[];
 
 /* The last step of tp_dealloc: objects hold their type, which was made at run time. */
 void atc_free_object(PyObject *object);

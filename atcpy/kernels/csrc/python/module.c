@@ -221,7 +221,8 @@ static bool add_functions(PyObject *module)
     return PyModule_AddFunctions(module, atc_plan_functions) == 0 &&
            PyModule_AddFunctions(module, atc_run_functions) == 0 &&
            PyModule_AddFunctions(module, atc_file_functions) == 0 &&
-           PyModule_AddFunctions(module, atc_cost_functions) == 0;
+           PyModule_AddFunctions(module, atc_cost_functions) == 0 &&
+           PyModule_AddFunctions(module, atc_task_functions) == 0;
 }
 
 static int module_exec(PyObject *module)
