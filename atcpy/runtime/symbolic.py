@@ -126,15 +126,17 @@ class SymbolicCluster:
         """
         self._record, self._find_nodes, self._is_checked = record, find_nodes, is_checked
         self._origins = _origins(record.variants)
+        inputs = len(record.inputs)
+        self._is_by_shapes = [_is_by_shapes(variant, inputs) for variant in record.variants]
+        pairs = zip(record.variants, self._is_by_shapes, strict=True)
+        self._is_direct = [is_by_shapes and _gives_all(variant, inputs) for variant, is_by_shapes in pairs]
         self._plans: list[list[PlanTemplate]] = []
-        for variant, origins in zip(record.variants, self._origins, strict=True):
-            self._plans.append(list(_load(variant, record.inputs, context, origins, self._plans)))
+        for variant, origins, is_direct in zip(record.variants, self._origins, self._is_direct, strict=True):
+            self._plans.append(list(_load(variant, record.inputs, context, origins, self._plans, is_direct=is_direct)))
         self._instances = Instances[ExecutionPlan]()
         self._read = [
             frozenset(index for plan in variant.plans for index in plan.inputs) for variant in record.variants
         ]
-        self._is_direct = [_is_direct(variant, len(record.inputs)) for variant in record.variants]
-        self._is_by_shapes = [_is_by_shapes(variant, len(record.inputs)) for variant in record.variants]
         self._last = 0  # the variant that served last
         # By the shapes of the inputs: the variant that served them last, and its plan if their shapes determine it.
         self._known: dict[tuple[tuple[int, ...], ...], tuple[int, ExecutionPlan | None]] = {}
@@ -255,12 +257,8 @@ class SymbolicCluster:
         return self._instances.find((*key, *sizes), lambda: plan.complete(sizes, variables, self._find_nodes))
 
 
-def _is_direct(variant: ClusterVariant[TaskRecords], inputs: int) -> bool:
-    """Is a variant one plan that takes all inputs and gives all outputs, in their order, and that their shapes alone
-    determine?
-    """
-    if not _is_by_shapes(variant, inputs):
-        return False
+def _gives_all(variant: ClusterVariant[TaskRecords], inputs: int) -> bool:
+    """Does a variant of one plan give all of its outputs, in their order and as they are?"""
     [plan] = variant.plans
     return variant.outputs == tuple(range(inputs, inputs + len(plan.outputs))) and not plan.counted
 
@@ -296,9 +294,10 @@ def _load(
     context: PlanContext,
     origins: Sequence[int],
     loaded: Sequence[Sequence[PlanTemplate]],
+    *,
+    is_direct: bool,
 ) -> Iterator[PlanTemplate]:
     variables = list(inputs)
-    is_direct = _is_direct(variant, len(inputs))
     for stage, plan in enumerate(variant.plans):
         if origins[stage] < len(loaded):
             yield loaded[origins[stage]][stage]
