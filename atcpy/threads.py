@@ -107,7 +107,7 @@ def _number(text: str) -> int:
 
 def _read(path: str) -> str:
     try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read().strip()
+        with open(path, "rb", buffering=0) as file:
+            return file.read().decode(errors="replace").strip()
     except OSError:
         return ""
