@@ -14,7 +14,7 @@ from atcpy.options import CompileOptions, ConvertOptions, Deadline, OptimizeOpti
 from atcpy.passes.base import Pass
 from atcpy.passes.pass_set import PassSet, built_in_passes
 from atcpy.passes.phase import Phase
-from atcpy.passes.type_check import type_violations
+from atcpy.passes.type_check import TypeCheck
 
 _StageOptions = PrepareOptions | SplitOptions | OptimizeOptions | CompileOptions
 MAX_ROUNDS = 4  # runs of a repeating pass on one graph
@@ -40,13 +40,15 @@ class PassManager:
         as another pass has changed the graph since. Passes get the options of their stage, or `argument` instead.
         """
         runs = [_PassRun(entry, options) for entry, options in self._select(phases)]
+        checks_types = self.options.verify_ir and any(run.entry.stage is Stage.PREPARE for run in runs)
+        types = TypeCheck(graph) if checks_types else None
         changes = 0  # of the graph, by all passes so far
         for number in range(MAX_ROUNDS):
             before = changes
             for run in runs:
                 if number == 0 or (run.entry.repeats and run.seen < changes):
                     self.deadline.check(f"pass {run.entry.name}")
-                    changes += self._run(run, graph, argument)
+                    changes += self._run(run, graph, argument, types)
                     run.seen = changes
             if changes == before:
                 return
@@ -79,7 +81,7 @@ class PassManager:
         options: _StageOptions = getattr(self.options, stage.value)
         return options
 
-    def _run(self, run: _PassRun, graph: Graph, argument: object) -> int:
+    def _run(self, run: _PassRun, graph: Graph, argument: object, types: TypeCheck | None) -> int:
         """Run a pass, perhaps once more, and return how often it applied. Matches that were left alone before are tried
         again, and counted once.
         """
@@ -91,8 +93,6 @@ class PassManager:
         matched, applied, rejects = record.matched, record.applied, len(record.rejects)
         if self.observe is not None:
             self.observe(entry.name, graph, Moment.BEFORE)
-        checks_types = self.options.verify_ir and entry.stage is Stage.PREPARE
-        known_problems = set(type_violations(graph)) if checks_types else set()
         start = time.perf_counter()
         entry.run(graph, record, options if argument is None else argument)
         record.seconds += time.perf_counter() - start
@@ -100,9 +100,8 @@ class PassManager:
             self.observe(entry.name, graph, Moment.AFTER)
         if self.options.verify_ir:
             verify(graph, entry.name)
-        for problem in type_violations(graph) if checks_types else ():
-            if problem not in known_problems:
-                raise InternalError(f"pass {entry.name} broke a type: {problem}")
+        for problem in () if types is None else types.new_problems():
+            raise InternalError(f"pass {entry.name} broke a type: {problem}")
         applied = record.applied - applied
         run.unapplied = record.matched - matched - applied
         run.rejects = len(record.rejects) - rejects

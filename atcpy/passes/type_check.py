@@ -3,12 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from operator import is_
 
 from atcpy.errors import ModelInvalid, ResourceLimit, Unsupported
 from atcpy.ir import DType, Graph, Node, TensorDesc
 from atcpy.ir.shape import Dim
 from atcpy.ir.symbolic import is_symbolic
 from atcpy.ops.core.infer import KnownValues, infer_node
+
+
+class TypeCheck:
+    """What is wrong with the types of a graph that passes change. Inference runs again where one did: most change
+    nothing.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._parts = _parts(graph)
+        self._problems = {*type_violations(graph)}
+
+    def new_problems(self) -> list[str]:
+        """Return what is wrong now and was not when this was asked last."""
+        parts = _parts(self._graph)
+        if len(parts) == len(self._parts) and all(map(is_, parts, self._parts)):
+            return []
+        found = list(type_violations(self._graph))
+        new = [problem for problem in found if problem not in self._problems]
+        self._parts, self._problems = parts, {*found}
+        return new
+
+
+def _parts(graph: Graph) -> list[object]:
+    """All objects from which types are inferred, none of which changes itself, and the types."""
+    parts: list[object] = []
+    for node in graph.nodes:
+        parts += (node, node.op_type, node.domain, *node.inputs, *node.attrs, *node.attrs.values())
+        parts += [value.desc for value in node.outputs]
+    return parts
 
 
 def type_violations(graph: Graph) -> Iterator[str]:

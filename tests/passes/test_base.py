@@ -161,6 +161,20 @@ def test_a_pass_that_breaks_a_type_is_named(desc: TensorDesc, problem: str) -> N
         manager.run(graph, Phase.MOVE)
 
 
+def test_a_pass_that_breaks_a_type_by_an_attribute_is_named_and_none_before() -> None:
+    text = "m (float[2,3] x) => (float[3,2] y) { y = Transpose <perm = [1, 0]> (x) }"
+    graph = parse(model(text), ParseOptions(), CustomOps()).graph
+
+    def run(graph: Graph, record: PassRecord, options: object) -> None:
+        next(node for node in graph.nodes if node.op_type == "Transpose").attrs["perm"] = (0, 1)
+
+    passes = PassSet.of(
+        [Pass(name="A", phase=Phase.MOVE, run=_Counter().run), Pass(name="B", phase=Phase.MOVE, run=run)]
+    )
+    with pytest.raises(InternalError, match="pass B broke a type: Transpose y gives"):
+        PassManager(ConvertOptions(verify_ir=True), passes).run(graph, Phase.MOVE)
+
+
 def test_a_pass_is_not_blamed_for_a_type_that_was_broken_before() -> None:
     graph = parse(model("m (float[2,3] x) => (float[2,3] y) { y = Relu(x) }"), ParseOptions(), CustomOps()).graph
     _retype("Relu", TensorDesc.plain(DType.FLOAT64, (2, 3)))(graph, None, None)
