@@ -35,7 +35,7 @@ export PYTHONPATH := $(CURDIR)
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help venv lock build fmt fmt-check lint type test test-all test-shuffled mutants golden conformance levels e2e scale-out bench models demo docs site proto asan tsan valgrind coverage fuzz fuzz-kernels planted fuzz-graphs fuzz-passes fuzz-tensorflow fuzz-importers fuzz-short gate gate-share coverage-python isas amx aarch64 oldest wheel dist reproducible python313 ci clean
+.PHONY: help venv lock build fmt fmt-check lint type test test-all test-share test-shuffled mutants golden conformance levels e2e scale-out bench models demo docs site proto asan tsan valgrind coverage fuzz fuzz-kernels planted fuzz-graphs fuzz-passes fuzz-tensorflow fuzz-importers fuzz-short gate gate-share coverage-python isas amx aarch64 oldest wheel dist reproducible python313 ci clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
@@ -84,6 +84,9 @@ test: build ## the quick tests, with few examples each: a minute or two
 
 test-all: build ## every test, with all examples; of conformance a sample
 	$(PYTEST) --hypothesis-profile=thorough
+
+test-share: build ## a seventh of test-all, another each day: in a week all; CI_SAMPLE=N repeats one
+	$(PYTEST) --hypothesis-profile=thorough --one-in tests=7
 
 # Order and chance: what depends on the tests that ran before shows itself in some order. SHUFFLES="1 2 3 …"
 SHUFFLES ?= 1 2 3
@@ -323,15 +326,15 @@ oldest: build ## the quick tests with the lowest versions that pyproject.toml al
 	$(OLDEST)/bin/python -m pytest -n 2 --dist worksteal -p no:cacheprovider -m "not slow" $(OLDEST_TESTS)
 
 # What leaves a core idle runs beside others: the checks, then whole models and commands, which wait for processes and
-# signals. What keeps both busy runs alone; test-all comes last: its summary is what a reader of the log looks for. The
-# list of what must pass is atcpy's; the other engines are run for the page.
-CI_CHECKS := fmt-check lint type tsan dist site aarch64
+# signals; the longest checks start first. What keeps both busy runs alone; the quick tests come last: their summary is
+# what a reader of the log looks for. The list of what must pass is atcpy's; the other engines are run for the page.
+CI_CHECKS := fmt-check lint aarch64 dist type tsan site
 CI_MODELS := e2e gate-share conformance isas
-CI_STEPS := asan fuzz-short planted python313
+CI_STEPS := asan fuzz-short planted python313 test-share
 ci: export ENGINES := atcpy
-# Ops of ONNX Runtime become others, whose kernels the other folders test; test-all runs them once. Of what ops become,
-# tests/kernels tries each: of the ops themselves a third runs each day.
-ci: export ASAN_TESTS := tests/kernels tests/ops --ignore=tests/ops/contrib --one-in tests/ops=3
+# Ops of ONNX Runtime become others, whose kernels the other folders test. Of those a third runs each day: the fuzzers try
+# every kernel with the same sanitizers.
+ci: export ASAN_TESTS := tests/kernels tests/ops --ignore=tests/ops/contrib --one-in tests=3
 ci: export PLANTED := --share 3 --seconds 240
 ci: export DIST_ARGS := -Csetup-args=-Doptimization=1  # what is packed is tried here, not how fast it is
 ci: build ## what .ci/run runs: each step once, with its seconds
@@ -339,7 +342,7 @@ ci: build ## what .ci/run runs: each step once, with its seconds
 		start=$$(date +%s); $(MAKE) --no-print-directory -j 2 --output-sync $$step || exit 1; \
 		echo "ci: $$step took $$(($$(date +%s) - start)) s"; \
 	done
-	@$(MAKE) --no-print-directory test-all
+	@$(MAKE) --no-print-directory test
 
 clean: ## remove what was built
 	rm -rf build atcpy/kernels/*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis

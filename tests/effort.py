@@ -1,5 +1,4 @@
-"""How many examples a test tries: few in `make test`, as many as it names in `make test-all`, a sample of what is
-exhaustive in CI."""
+"""How many examples a test tries: few in `make test`, as many as it names in `make test-all`."""
 
 from __future__ import annotations
 
@@ -23,11 +22,8 @@ def trials(count: int) -> int:
     return count if is_thorough() else -(-count // 6)
 
 
-def in_ci() -> bool:
-    """Say whether samples are drawn: CI gives CI_SAMPLE, the number of the day; the same number draws the same ones."""
-    return "CI_SAMPLE" in os.environ
-
-
 def one_in(count: int, cases: Sequence[Case]) -> Sequence[Case]:
-    """Return every `count`-th of `cases`, another part each day; without CI_SAMPLE always the first part."""
+    """Return every `count`-th of `cases`, another part each day: CI gives CI_SAMPLE, the number of the day. Without it
+    the part is always the first.
+    """
     return cases[int(os.environ.get("CI_SAMPLE", "0")) % count :: count]

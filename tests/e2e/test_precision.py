@@ -27,7 +27,6 @@ from atcpy.options import convert_options
 from atcpy.stages.pipeline import compile_model
 from atcpy.verify.compare import SCALE_SHARE
 from tests.e2e.test_real_models import MODELS, SHAPES, each_of, make_feeds, manifest, needs_models
-from tests.effort import in_ci, one_in
 
 DRAWS = 4
 FACTOR = 3
@@ -39,8 +38,6 @@ MODES = {
     "allow_mix_precision_fp16": "float16",
     "allow_mix_precision_bf16": "bfloat16",
 }
-# CI tries a seventh of the models each day.
-SAMPLE = one_in(7, [*manifest()]) if in_ci() else [*manifest()]
 # Models in which force_fp16 finds nothing to lower: their float32 is in bodies or beside integers, or there is none.
 NOTHING = {"cntk_scan_lstm", "kws_static_qdq", "mobilenet_edgetpu_qdq_part", "silero_vad", "squeezenet_fp16"}
 
@@ -97,7 +94,7 @@ def exact_and_bounds(name: str, half_name: str) -> tuple[dict[str, Array], list[
 @needs_models
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
-@each_of(SAMPLE)
+@each_of([*manifest()])
 def test_results_are_as_exact_as_the_type_allows(name: str, mode: str) -> None:
     package, report = compile_model(MODELS / f"{name}.onnx", convert_options({"precision_mode": mode}))
     assert mode != "force_fp16" or bool(report.precision.lowered) == (name not in NOTHING)

@@ -20,7 +20,6 @@ from atcpy import InferenceSession
 from atcpy.om import writer
 from atcpy.options import convert_options
 from atcpy.stages.pipeline import compile_model
-from tests.effort import in_ci, one_in
 from tests.ort import open_ort
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "models"))
@@ -87,7 +86,7 @@ def test_it_computes_what_onnxruntime_computes(make: Callable[[int], onnx.ModelP
     np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
 
 
-# CI tries one each day. Activations of `mixed` are contractions: an error fades, and what comes out is compared, too.
+# Activations of `mixed` are contractions: an error fades, and what comes out is compared, too.
 LARGE = [
     (synthetic_graphs.chain, 50_000, 0.0),
     (synthetic_graphs.wide, 10_000, 1e-4),
@@ -96,7 +95,7 @@ LARGE = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("make", "nodes", "rtol"), one_in(3, LARGE) if in_ci() else LARGE)
+@pytest.mark.parametrize(("make", "nodes", "rtol"), LARGE)
 def test_tens_of_thousands_of_nodes_convert(make: Callable[[int], onnx.ModelProto], nodes: int, rtol: float) -> None:
     session, model = converted_in_time(make, nodes)
     if make is synthetic_graphs.chain:

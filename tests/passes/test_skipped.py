@@ -12,7 +12,6 @@ import pytest
 
 from atcpy.om import writer
 from atcpy.passes.pass_set import built_in_passes
-from tests.effort import in_ci, one_in
 from tests.golden.golden import FILES, compile_text, decision_lines, read_golden
 from tests.golden.numbers import check_numbers
 
@@ -36,10 +35,8 @@ def is_small(stem: str) -> bool:
 
 # One file a pass is quick, unless even the smallest is large.
 QUICK = [(name, stems[0]) for name in OPTIONAL if (stems := applied(name)) and is_small(stems[0])]
-# CI tries a sixth of the others each day.
 OTHERS = [(name, stem) for name in OPTIONAL for stem in applied(name) if (name, stem) not in QUICK]
-SAMPLE = one_in(6, OTHERS) if in_ci() else OTHERS
-CASES = [*QUICK, *(pytest.param(*case, marks=pytest.mark.slow) for case in SAMPLE)]
+CASES = [*QUICK, *(pytest.param(*case, marks=pytest.mark.slow) for case in OTHERS)]
 
 
 _MODES = {"precision_mode", "precision_mode_v2"}
