@@ -4,7 +4,6 @@
 `tests.effort` divides them. `--shuffle=SEED` runs the tests in a random order.
 """
 
-import gc
 import random
 import signal
 from collections.abc import Iterator
@@ -44,11 +43,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     seed = config.getoption("--shuffle")
     if seed is not None:
         random.Random(seed).shuffle(items)
-
-
-def pytest_collection_finish() -> None:
-    gc.collect()
-    gc.freeze()  # thousands of tests live until the end: no collection of garbage looks at them
 
 
 def pytest_report_header(config: pytest.Config) -> str:
