@@ -91,6 +91,7 @@ def test_blocks_are_not_compared_where_a_walk_through_time_wastes_nothing(monkey
     assert (plan.arena_bytes, counted) == (plan.lower_bound, [])
 
 
+@pytest.mark.slow
 def test_many_blocks_are_placed_in_few_orders(monkeypatch: pytest.MonkeyPatch) -> None:
     counted = count_placements(monkeypatch)
     made = [Block(64 * (1 + i * 7 % 13), i, i + 1 + i % 5) for i in range(2040)]
