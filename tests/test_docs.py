@@ -72,8 +72,9 @@ def test_a_block_that_names_a_file_quotes_it() -> None:
         *RECIPES,
         pytest.param(REPO / "README.md", marks=pytest.mark.slow),
         pytest.param(DOCS / "sink-mode.md", marks=pytest.mark.slow),
+        pytest.param(DOCS / "locating-errors.md", marks=pytest.mark.slow),
         DOCS / "collectives.md",
-        pytest.param(DOCS / "jit.md", marks=needs_ndonnx),
+        pytest.param(DOCS / "jit.md", marks=[needs_ndonnx, pytest.mark.slow]),
         *(
             DOCS / name
             for name in (
@@ -84,7 +85,6 @@ def test_a_block_that_names_a_file_quotes_it() -> None:
                 "custom-ops.md",
                 "dynamic-shapes.md",
                 "gears.md",
-                "locating-errors.md",
                 "ge-api.md",
                 "memory.md",
                 "precision.md",
