@@ -79,7 +79,7 @@ lint: $(STAMP) ## ruff
 type: $(STAMP) ## mypy --strict
 	$(BIN)/mypy
 
-test: build ## the quick tests, with few examples each: a minute or two
+test: build ## the quick tests, with few examples each: some minutes
 	$(PYTEST) -m "not slow"
 
 test-all: build ## every test, with all examples; of conformance a sample
