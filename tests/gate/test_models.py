@@ -15,6 +15,7 @@ from tests.gate.models import faults_of, odd_faults
 
 Item = TypeVar("Item")
 CHUNKS = 6
+EACH_CHUNK = [pytest.param(chunk, marks=() if chunk in (1, 3) else pytest.mark.slow) for chunk in range(CHUNKS)]
 SECONDS = 100.0  # other tests run beside these; the gate itself takes 10 for a hang
 GROUPS = {
     "structures": (lambda: list(structures.own_cases()), 25),
@@ -38,19 +39,19 @@ def sample(items: Sequence[Item], count: int) -> list[Item]:
     return random.Random(7).sample(items, count)
 
 
-@pytest.mark.parametrize("chunk", range(CHUNKS))
+@pytest.mark.parametrize("chunk", EACH_CHUNK)
 @pytest.mark.parametrize("group", GROUPS)
 def test_hostile_models_are_refused(group: str, chunk: int) -> None:
     assert list(faults_of(chosen(group)[chunk::CHUNKS], seconds=SECONDS)) == []
 
 
-@pytest.mark.parametrize("chunk", range(CHUNKS))
+@pytest.mark.parametrize("chunk", EACH_CHUNK)
 def test_operators_that_make_no_sense_are_refused(chunk: int) -> None:
     cases = list(operators.cases_without_sense(chosen_doubtful()[chunk::CHUNKS]))
     assert list(faults_of(cases, seconds=SECONDS)) == []
 
 
-@pytest.mark.parametrize("chunk", range(CHUNKS))
+@pytest.mark.parametrize("chunk", EACH_CHUNK)
 def test_odd_models_compute_what_the_standard_says(chunk: int) -> None:
     own = [case for case in odd_models.own_cases() if "500" not in case.name]
     assert list(odd_faults(sample(own, 12 * CHUNKS)[chunk::CHUNKS])) == []

@@ -18,6 +18,7 @@ from atcpy.ir import Node
 from atcpy.ir.tensor import Array
 from atcpy.kernels.table import kernel_table
 from atcpy.ops.reduce.reduce import REDUCTIONS
+from tests.effort import is_thorough
 from tests.harness import make_node, reference_op, run_op
 from tests.isa import BYTE_ISAS, ISAS
 
@@ -452,9 +453,11 @@ VECTOR_FAMILIES = {family for family, isa in ROWS if isa != "scalar"}
 
 
 def cases_of(family: str) -> Iterator[tuple[str, Case]]:
-    """The cases of all values and lengths, each with a description for failures."""
+    """The cases of all values and lengths, each with a description for failures. Quick ones have mixed values at all
+    lengths, and all values at two: of a vector and its tail, and of several.
+    """
     for values in VALUES:
-        for n in LENGTHS[family in NEVER_EMPTY :]:
+        for n in LENGTHS[family in NEVER_EMPTY :] if values == "mixed" or is_thorough() else (9, 39):
             for case in CASES[family](fill_with(values), n):
                 shapes = [None if a is None else a.shape for a in case.arrays]
                 yield f"{case.op_type} of {values} values, n = {n}: {shapes} {dict(case.attrs)}", case
