@@ -89,9 +89,9 @@ def test_without_arguments_it_says_what_it_can_do(invoke: Invoke) -> None:
 @pytest.mark.parametrize(
     ("typed", "offered"),
     [
-        ("con", {"convert"}),
-        ("convert --oo_l", {"--oo_level"}),
-        ("check --soc Ascend310P3V", {f"Ascend310P3Vir0{n}" for n in (1, 2, 4, 8)}),
+        pytest.param("con", {"convert"}, marks=pytest.mark.slow),
+        pytest.param("convert --oo_l", {"--oo_level"}, marks=pytest.mark.slow),
+        pytest.param("check --soc Ascend310P3V", {f"Ascend310P3Vir0{n}" for n in (1, 2, 4, 8)}, marks=pytest.mark.slow),
         ("convert --skip_pass ConvReluFusionPass,IdentityP", {"ConvReluFusionPass,IdentityPass"}),
         ("convert --skip_pass ExpandP", {""}),  # the result needs it
     ],

@@ -152,7 +152,7 @@ HALVES = {
 }
 
 
-QUICK = ("a window", "packed", "lengths that are inputs", "rotary, f16")  # others take seconds, too
+QUICK = ("a window", "lengths that are inputs", "rotary, f16")  # others take seconds, too
 
 
 @pytest.mark.parametrize(("batch", "steps"), [(1, [4, 1, 3]), (3, [2, 1, 2])])
@@ -177,7 +177,14 @@ def test_decoding_agrees_with_onnx_runtime(
 
 
 @pytest.mark.parametrize("is_padded", [False, True])
-@pytest.mark.parametrize("name", ["rotary", "a window", "a softcap", "lengths that are inputs"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "rotary",
+        "lengths that are inputs",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("a window", "a softcap")),
+    ],
+)
 def test_caches_that_are_fed_need_no_compiler(name: str, is_padded: bool) -> None:
     body = MODELS[name]
     session, oracle = InferenceSession(package(body), threads=1), Oracle(body, 2)

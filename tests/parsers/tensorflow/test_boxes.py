@@ -84,7 +84,7 @@ def test_combined_non_max_suppression(tmp_path: Path, variants: int, per_class: 
 
 
 @pytest.mark.parametrize("method", ["bilinear", "nearest"])
-@pytest.mark.parametrize("size", [(4, 5), *(pytest.param(size, marks=pytest.mark.slow) for size in [(1, 1), (1, 7)])])
+@pytest.mark.parametrize("size", [(1, 7), *(pytest.param(size, marks=pytest.mark.slow) for size in [(1, 1), (4, 5)])])
 def test_crop_and_resize(tmp_path: Path, size: tuple[int, int], method: str) -> None:
     rng = np.random.default_rng(4)
     image = rng.integers(0, 200, (3, 9, 8, 4)).astype(np.uint8)

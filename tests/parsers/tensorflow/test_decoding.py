@@ -35,7 +35,7 @@ def decoded(x: Array, lengths: Array, blank: int, *, merges: bool) -> list[Array
     ]
 
 
-@pytest.mark.parametrize("shape", [(9, 3, 4), (None, None, None)])
+@pytest.mark.parametrize("shape", [(9, 3, 4), pytest.param((None, None, None), marks=pytest.mark.slow)])
 def test_greedy_decoder(shape: Any, tmp_path: Path) -> None:
     x = RANDOM.normal(size=(9, 3, 4)).astype("float32")
     x[2:4, 0, 1] = x[5:7, 1, 3] = 9  # a repeated class, a repeated blank

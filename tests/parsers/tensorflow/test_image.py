@@ -104,7 +104,7 @@ def test_resize_of_other_dtypes(tmp_path: Path, dtype: str) -> None:
     np.testing.assert_allclose(linear, expected[0], rtol=1e-5)
 
 
-@pytest.mark.parametrize("corners", [False, True])
+@pytest.mark.parametrize("corners", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_resize_area(tmp_path: Path, corners: bool) -> None:
     x = np.random.default_rng(3).integers(0, 200, (2, 7, 10, 3)).astype(np.uint8)
     g = TfBuilder()

@@ -46,7 +46,9 @@ def cases() -> dict[str, list[Case]]:
     return found
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    "mode", [pytest.param(mode, marks=[pytest.mark.slow] if mode == "computed" else []) for mode in MODES]
+)
 @pytest.mark.parametrize("op", sorted(cases()))
 def test_tensorflow_computes_the_same(tmp_path: Path, op: str, mode: str) -> None:
     check(tmp_path, cases()[op], mode)

@@ -24,7 +24,7 @@ def padded(shape: tuple[int, int]) -> np.ndarray:
     return result
 
 
-@pytest.mark.parametrize("is_known", [True, False])
+@pytest.mark.parametrize("is_known", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_rows_are_padded(is_known: bool, tmp_path: Path) -> None:
     g = TfBuilder()
     values = g.input("values", "float32", (6, 2) if is_known else (None, 2))

@@ -67,6 +67,7 @@ def test_no_entries_at_all(tmp_path: Path) -> None:
     check(tmp_path, [Case("SparseFillEmptyRows", none, filled)], "sizes unknown")
 
 
+@pytest.mark.slow
 def test_a_safe_lookup_of_embeddings(tmp_path: Path) -> None:
     """As safe_embedding_lookup_sparse of TensorFlow: fill empty rows, look up, average, and clear the filled rows."""
     table = np.random.default_rng(3).normal(size=(6, 3)).astype(np.float32)
