@@ -16,7 +16,7 @@ from atcpy.bench import rounds
 from atcpy.kernels import _kernels
 from atcpy.passes.compile import emit_tasks
 from tests.attribute_defaults import check_reads
-from tests.effort import FAST, THOROUGH, one_in
+from tests.effort import FAST, THOROUGH, ci_sample, one_in
 
 settings.register_profile("fast", FAST)
 settings.register_profile("thorough", THOROUGH)
@@ -48,7 +48,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_report_header(config: pytest.Config) -> str:
-    return f"effort: {settings.get_current_profile_name()}; shuffle: {config.getoption('--shuffle')}"
+    sample = f"{config.getoption('--one-in')} of CI_SAMPLE={ci_sample()}"
+    return f"effort: {settings.get_current_profile_name()}; shuffle: {config.getoption('--shuffle')}; one in: {sample}"
 
 
 @pytest.fixture

@@ -23,7 +23,12 @@ def trials(count: int) -> int:
 
 
 def one_in(count: int, cases: Sequence[Case]) -> Sequence[Case]:
-    """Return every `count`-th of `cases`, another part each day: CI gives CI_SAMPLE, the number of the day. Without it
-    the part is always the first.
+    """Return every `count`-th of `cases`, another part each day."""
+    return cases[ci_sample() % count :: count]
+
+
+def ci_sample() -> int:
+    """Return the number of the day, which CI gives: any `count` days in a row draw all parts. Without it the part is
+    always the first.
     """
-    return cases[int(os.environ.get("CI_SAMPLE", "0")) % count :: count]
+    return int(os.environ.get("CI_SAMPLE", "0"))
