@@ -21,5 +21,10 @@ def syntax(path: Path) -> tuple[ast.AST, ...]:
         return tuple(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
 
 
+def texts(path: Path) -> list[str]:
+    """Return the string constants of a file."""
+    return [node.value for node in syntax(path) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+
+
 def relative_name(path: Path) -> str:
     return str(path.relative_to(REPO))

@@ -1,8 +1,6 @@
-import ast
 import errno
 import pickle
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import onnx
@@ -30,6 +28,7 @@ from atcpy.errors import (
     raise_os_error,
     render,
 )
+from tests.sources import MODULES, texts
 
 CLASSES = {c.exit_code: c for c in (UsageError, ModelInvalid, Unsupported, VerifyFailed, ResourceLimit, PackageCorrupt)}
 
@@ -241,16 +240,10 @@ def test_a_library_that_catches_the_want_of_memory_is_a_limit() -> None:
 # ---- the sources
 
 
-def _constants(path: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            yield node.value
-
-
 def _texts() -> list[str]:
     """The texts in the sources of the package, but for the table of codes, where each code stands."""
     table = Path(codes.__file__)
-    return [text for path in sorted(table.parents[1].rglob("*.py")) if path != table for text in _constants(path)]
+    return [text for path in MODULES if path != table for text in texts(path)]
 
 
 def test_each_code_is_raised_somewhere() -> None:

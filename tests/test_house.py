@@ -14,15 +14,11 @@ import onnx.defs
 import pytest
 
 from atcpy.errors import CODES
-from tests.sources import CSRC, MODULES, REPO, ROOT, relative_name, syntax
+from tests.sources import CSRC, MODULES, REPO, ROOT, relative_name, syntax, texts
 
 C_FILES = sorted(CSRC.rglob("*.c"))
 
 CODE = re.compile(r"E\d{5}|E2100C|EZ\d{4}|[PDVRGCJWX]\d{4}")
-
-
-def texts(path: Path) -> list[str]:
-    return [n.value for n in syntax(path) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
 
 
 def calls(path: Path) -> set[str]:

@@ -217,7 +217,13 @@ def test_steps_and_warnings_are_logged(caplog: pytest.LogCaptureFixture, capfd: 
     assert capfd.readouterr() == ("", "")
 
 
-@pytest.mark.parametrize("first", ["import atcpy.verify.compare", "import atcpy.verify", "pass"])
+@pytest.mark.parametrize(
+    "first",
+    [
+        "import atcpy.verify.compare",
+        *(pytest.param(first, marks=pytest.mark.slow) for first in ("import atcpy.verify", "pass")),
+    ],
+)
 def test_folders_with_the_name_of_a_command_are_called_as_it(first: str) -> None:
     program = f"import atcpy\n{first}\nprint(len(atcpy.passes()) > 9, callable(atcpy.verify), callable(atcpy.bench))\n"
     program += "from atcpy import verify\nfrom atcpy.verify.compare import Tolerance\nprint(verify is atcpy.verify)"

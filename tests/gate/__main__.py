@@ -44,7 +44,7 @@ FIGURES = (
            "0 of ≥ 500, 0 of ≥ 100", "python -m tests.gate.models", None),
     Figure("packages", "damaged packages, half of them resealed: silent, crash, hang, wrong class, old memory",
            "0 of 100 000", "python -m tests.gate.packages --mutants 100000",
-           "python -m tests.gate.packages --mutants 4000"),
+           "python -m tests.gate.packages --mutants 2000"),
     Figure("planted", "bugs planted in checkers and kernels that fuzz_kernels finds in 60 s each",
            "all", "python -m tests.fuzz.planted", None),
     Figure("fuzz", "launches of every kernel row between guard pages without a finding", "≥ 30 000 000",

@@ -94,6 +94,7 @@ def test_formats_of_plans_for_open_dims_are_found(tmp_path: Path, task: int) -> 
     assert set(culprit.between) == {f"conv{task + 1}", f"relu{task + 1}"}
 
 
+@pytest.mark.slow
 def test_one_node_of_500_is_named(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     nodes, weights = [], []
