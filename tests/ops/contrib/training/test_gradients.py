@@ -273,7 +273,7 @@ def test_gather_nd_gradient_with_batch_dims(batch_dims: int) -> None:
 @pytest.mark.parametrize(
     ("slices", "bounds"),
     [
-        (np.s_[:, 1:3], ([1], [3], [1], None)),
+        pytest.param(np.s_[:, 1:3], ([1], [3], [1], None), marks=pytest.mark.slow),
         (np.s_[::-2, 1:100:2], ([100, 1], [-100, 100], [0, 1], [-2, 2])),
         (np.s_[1:, :-1], ([1, 0], [100, -1], None, None)),
     ],
