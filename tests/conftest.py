@@ -25,6 +25,7 @@ check_reads()
 emit_tasks.ALWAYS_VERIFY = True
 rounds.ROUND_SECONDS = 1e-3  # tests of `bench` look at what it says, not at how long it took
 signal.signal(signal.SIGINT, signal.default_int_handler)  # shells let commands in the background ignore it
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # and nohup this one
 pytest.MonkeyPatch().setattr(os, "fsync", lambda fd: None)  # tests end processes, not machines
 _kernels.set_cores(8)  # work is split into as many parts as a test asks for, whatever the machine has
 
