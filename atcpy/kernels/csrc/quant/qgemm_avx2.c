@@ -14,6 +14,7 @@
 
 enum {
     MAX_ROWS = 6,
+    HALF = QGEMM_BLOCK / 2, /* bytes of 8 columns of a panel's row */
     FOUR = 4 * QGEMM_K0,    /* elements of four steps of a row of x */
     PAIR = 2 * QGEMM_PANEL, /* words of a panel that two elements of k take */
     NARROW_ROWS = 3,
@@ -44,7 +45,7 @@ static inline struct step load_step(const uint8_t *panel)
     struct step s;
     const __m256i zero = _mm256_setzero_si256();
     for (int h = 0; h < 2; h++) {
-        s.w[h] = load(panel + h * QGEMM_BLOCK / 2);
+        s.w[h] = load(panel + h * HALF);
         s.above[h] = sum_two(_mm256_max_epi8(s.w[h], zero));
         s.below[h] = sum_two(_mm256_min_epi8(s.w[h], zero));
     }
@@ -83,7 +84,7 @@ static inline void put(struct qgemm_stretch *to, int at, int step, const __m256i
 {
     to->at[at] = (uint16_t)(step / 4 * (MAX_ROWS * FOUR) + step % 4 * QGEMM_K0);
     for (int h = 0; h < 2; h++)
-        _mm256_storeu_si256((__m256i *)(void *)(to->w[at] + h * QGEMM_BLOCK / 2), w[h]);
+        _mm256_storeu_si256((__m256i *)(void *)(to->w[at] + h * HALF), w[h]);
 }
 
 /* Each four columns of a panel's row, [4][4] bytes, become parts of two rows [16][2] of words. */
@@ -105,12 +106,13 @@ static void widen(const uint8_t *panel, int steps, int16_t *to)
  */
 static void schedule_stretch(const uint8_t *panel, int steps, struct qgemm_stretch *to)
 {
+    const int most_split = steps / 3;
     int paired = 0, single = QGEMM_SCHEDULED, split = 0, last = -1; /* waits for another step */
     struct step before = {0};
     for (int k = 0; k < steps; k++) {
         const struct step now = load_step(panel + k * QGEMM_BLOCK);
         if (!fits(now.above, now.below)) {
-            if (3 * ++split > steps)
+            if (++split > most_split)
                 break;
             const __m256i halves[2] = {half_of(now.w[0]), half_of(now.w[1])};
             const __m256i rest[2] = {_mm256_sub_epi8(now.w[0], halves[0]),
@@ -132,7 +134,7 @@ static void schedule_stretch(const uint8_t *panel, int steps, struct qgemm_stret
         put(to, --single, last, before.w);
     to->paired = paired;
     to->single = single;
-    to->is_wide = 3 * split > steps;
+    to->is_wide = split > most_split;
     if (to->is_wide)
         widen(panel, steps, to->words);
 }
@@ -161,6 +163,28 @@ static inline __m128i load_16(const uint8_t *x, uint32_t flip)
                          _mm_set1_epi32((int32_t)flip));
 }
 
+/* One step or four, which lie side by side, of rows of x. */
+static inline __attribute__((always_inline)) void copy_steps(const uint8_t *x, int64_t x_row,
+                                                             uint32_t flip, int steps, bool is_wide,
+                                                             int rows, uint8_t *to)
+{
+    const int64_t to_row = FOUR * (is_wide ? (int64_t)sizeof(int16_t) : 1);
+#pragma GCC unroll 6
+    for (int i = 0; i < rows; i++) {
+        const __m128i bytes =
+            steps == 4 ? load_16(x + i * x_row, flip) : load_4(x + i * x_row, flip);
+        void *row = to + i * to_row;
+        if (is_wide && steps == 4)
+            _mm256_storeu_si256(row, _mm256_cvtepu8_epi16(bytes));
+        else if (is_wide)
+            _mm_storel_epi64(row, _mm_cvtepu8_epi16(bytes));
+        else if (steps == 4)
+            _mm_storeu_si128(row, bytes);
+        else
+            _mm_storeu_si32(row, bytes);
+    }
+}
+
 /* Steps of rows of x as unsigned bytes, or as words, [⌈steps / 4⌉][MAX_ROWS][16]: a displacement of
  * one byte reaches all rows, which makes instructions short enough to be fetched in time. Four
  * steps of k lie side by side mostly.
@@ -169,33 +193,16 @@ static inline __attribute__((always_inline)) void copy_rows(const struct qgemm_t
                                                             const int64_t *at, int64_t steps,
                                                             bool is_wide, int rows, void *to)
 {
-    const int64_t x_row = t->x_row, item = is_wide ? sizeof(int16_t) : 1;
-    const uint32_t flip = t->x_flip;
+    const int64_t item = is_wide ? sizeof(int16_t) : 1;
     int64_t k = 0;
     while (k < steps) {
         const uint8_t *x = t->x[0] + at[k];
         uint8_t *into = (uint8_t *)to + (k / 4 * (MAX_ROWS * FOUR) + k % 4 * QGEMM_K0) * item;
         if (k % 4 == 0 && k + 4 <= steps && at[k + 3] - at[k] == 3 * QGEMM_K0) {
-#pragma GCC unroll 6
-            for (int i = 0; i < rows; i++) {
-                const __m128i bytes = load_16(x + i * x_row, flip);
-                if (is_wide)
-                    _mm256_storeu_si256((__m256i *)(void *)(into + i * FOUR * item),
-                                        _mm256_cvtepu8_epi16(bytes));
-                else
-                    _mm_storeu_si128((__m128i *)(void *)(into + i * FOUR * item), bytes);
-            }
+            copy_steps(x, t->x_row, t->x_flip, 4, is_wide, rows, into);
             k += 4;
         } else {
-#pragma GCC unroll 6
-            for (int i = 0; i < rows; i++) {
-                const __m128i bytes = load_4(x + i * x_row, flip);
-                if (is_wide)
-                    _mm_storel_epi64((__m128i *)(void *)(into + i * FOUR * item),
-                                     _mm_cvtepu8_epi16(bytes));
-                else
-                    _mm_storeu_si32(into + i * FOUR * item, bytes);
-            }
+            copy_steps(x, t->x_row, t->x_flip, 1, is_wide, rows, into);
             k++;
         }
     }
@@ -227,17 +234,23 @@ static inline __m256i add_products(__m256i sums, __m256i a, __m256i b)
     return sums;
 }
 
+static inline __attribute__((always_inline)) void copy_sums(__m256i from[MAX_ROWS][2], int rows,
+                                                            __m256i to[MAX_ROWS][2])
+{
+#pragma GCC unroll 6
+    for (int i = 0; i < rows; i++)
+#pragma GCC unroll 2
+        for (int h = 0; h < 2; h++)
+            to[i][h] = from[i][h];
+}
+
 /* Adds the products of a stretch's bytes: of steps two by two, then of single ones. */
 static inline __attribute__((always_inline)) void
 add_scheduled(const struct qgemm_stretch *s, int rows, const uint8_t *x, __m256i sums[MAX_ROWS][2])
 {
     const __m256i ones = _mm256_set1_epi16(1);
     __m256i acc[MAX_ROWS][2];
-#pragma GCC unroll 6
-    for (int i = 0; i < rows; i++)
-#pragma GCC unroll 2
-        for (int h = 0; h < 2; h++)
-            acc[i][h] = sums[i][h];
+    copy_sums(sums, rows, acc);
     const uint16_t *at = s->at;
     const int8_t *w = s->w[0];
 #pragma GCC unroll 1
@@ -250,9 +263,10 @@ add_scheduled(const struct qgemm_stretch *s, int rows, const uint8_t *x, __m256i
             HIDE(w);
             const __m256i a = everywhere(first + i * FOUR), b = everywhere(second + i * FOUR);
             const __m256i low = _mm256_add_epi16(_mm256_maddubs_epi16(a, load(w)),
-                                                 _mm256_maddubs_epi16(b, load(w + 64)));
-            const __m256i high = _mm256_add_epi16(_mm256_maddubs_epi16(a, load(w + 32)),
-                                                  _mm256_maddubs_epi16(b, load(w + 96)));
+                                                 _mm256_maddubs_epi16(b, load(w + QGEMM_BLOCK)));
+            const __m256i high =
+                _mm256_add_epi16(_mm256_maddubs_epi16(a, load(w + HALF)),
+                                 _mm256_maddubs_epi16(b, load(w + QGEMM_BLOCK + HALF)));
             acc[i][0] = add_products(acc[i][0], low, ones);
             acc[i][1] = add_products(acc[i][1], high, ones);
         }
@@ -268,14 +282,10 @@ add_scheduled(const struct qgemm_stretch *s, int rows, const uint8_t *x, __m256i
             HIDE(w);
             const __m256i a = everywhere(first + i * FOUR);
             acc[i][0] = add_products(acc[i][0], _mm256_maddubs_epi16(a, load(w)), ones);
-            acc[i][1] = add_products(acc[i][1], _mm256_maddubs_epi16(a, load(w + 32)), ones);
+            acc[i][1] = add_products(acc[i][1], _mm256_maddubs_epi16(a, load(w + HALF)), ones);
         }
     }
-#pragma GCC unroll 6
-    for (int i = 0; i < rows; i++)
-#pragma GCC unroll 2
-        for (int h = 0; h < 2; h++)
-            sums[i][h] = acc[i][h];
+    copy_sums(acc, rows, sums);
 }
 
 /* Adds the products of `steps` steps of words. */
@@ -283,17 +293,12 @@ static inline __attribute__((always_inline)) void
 add_words(const int16_t *w, int64_t steps, int rows, const int16_t *x, __m256i sums[MAX_ROWS][2])
 {
     __m256i acc[MAX_ROWS][2];
-#pragma GCC unroll 6
-    for (int i = 0; i < rows; i++)
-#pragma GCC unroll 2
-        for (int h = 0; h < 2; h++)
-            acc[i][h] = sums[i][h];
+    copy_sums(sums, rows, acc);
     for (int64_t left = steps; left > 0; left -= 4, x += MAX_ROWS * FOUR) {
         const int16_t *at = x + 3 * FOUR, *end = at + min_i64(left, 4) * QGEMM_K0;
 #pragma GCC unroll 1
         for (; at != end; at += 2, w += PAIR) {
-            const __m256i low = _mm256_loadu_si256((const __m256i *)(const void *)w);
-            const __m256i high = _mm256_loadu_si256((const __m256i *)(const void *)(w + PAIR / 2));
+            const __m256i low = load(w), high = load(w + PAIR / 2);
 #pragma GCC unroll 6
             for (int i = 0; i < rows; i++) {
                 const __m256i two = everywhere(at + (i - 3) * FOUR);
@@ -302,11 +307,7 @@ add_words(const int16_t *w, int64_t steps, int rows, const int16_t *x, __m256i s
             }
         }
     }
-#pragma GCC unroll 6
-    for (int i = 0; i < rows; i++)
-#pragma GCC unroll 2
-        for (int h = 0; h < 2; h++)
-            sums[i][h] = acc[i][h];
+    copy_sums(acc, rows, sums);
 }
 
 /* One function a number of rows: apart from all others, the compiler keeps its sums in registers.
