@@ -187,6 +187,12 @@ static inline int64_t qgemm_multiplied_k1(const struct qgemm_params *p)
     return p->kh == 1 && p->kw == 1 ? ceil_div(p->cg, QGEMM_K0) : qgemm_k1(p);
 }
 
+/* True if four steps of a tile lie one behind the other, as they do mostly. */
+static inline bool qgemm_side_by_side(const int64_t *steps)
+{
+    return steps[3] - steps[0] == 3 * QGEMM_K0;
+}
+
 /* Copies of x and w in the order that micro-kernels read: qgemm_pack.c. What lies outside the
  * picture is `outside`.
  */

@@ -198,7 +198,7 @@ static inline __attribute__((always_inline)) void copy_rows(const struct qgemm_t
     while (k < steps) {
         const uint8_t *x = t->x[0] + at[k];
         uint8_t *into = (uint8_t *)to + (k / 4 * (MAX_ROWS * FOUR) + k % 4 * QGEMM_K0) * item;
-        if (k % 4 == 0 && k + 4 <= steps && at[k + 3] - at[k] == 3 * QGEMM_K0) {
+        if (k % 4 == 0 && k + 4 <= steps && qgemm_side_by_side(at + k)) {
             copy_steps(x, t->x_row, t->x_flip, 4, is_wide, rows, into);
             k += 4;
         } else {

@@ -195,18 +195,13 @@ static inline bytes16 mask_of(const uint8_t *ones)
     return -v;
 }
 
-static inline bool side_by_side(const int64_t *steps)
-{
-    return steps[3] - steps[0] == 3 * QGEMM_K0;
-}
-
 uint32_t qgemm_sum_row(const struct kernel_args *args, const uint8_t *x, const int64_t *steps,
                        int64_t k1, const uint8_t *ones, uint8_t flip)
 {
     uint32_t sum = 0;
     for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, k1);)
         for (int64_t k = piece.begin; k < piece.end;) {
-            if (k + 4 > piece.end || !side_by_side(steps + k)) {
+            if (k + 4 > piece.end || !qgemm_side_by_side(steps + k)) {
                 for (int i = 0; i < QGEMM_K0; i++)
                     sum += (uint32_t)(x[steps[k] + i] ^ flip) * ones[k * QGEMM_BLOCK + i];
                 k++;
@@ -214,7 +209,7 @@ uint32_t qgemm_sum_row(const struct kernel_args *args, const uint8_t *x, const i
             }
             const int64_t end = min_i64(piece.end, k + 4 * SUMMED_STEPS);
             words8 pairs = {0};
-            for (; k + 4 <= end && side_by_side(steps + k); k += 4) {
+            for (; k + 4 <= end && qgemm_side_by_side(steps + k); k += 4) {
                 const words8 v =
                     (words8)((load16(x + steps[k]) ^ flip) & mask_of(ones + k * QGEMM_BLOCK));
                 pairs += (v & 0xff) + (v >> 8);
