@@ -1,4 +1,5 @@
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -49,6 +50,16 @@ class Plan:
     def run_bytes(self) -> int: ...
     def joins(self) -> list[int]: ...
     def start(self, inputs: list[Buffer], outputs: list[Buffer], /) -> Run: ...
+
+class PlanCall:
+    def __init__(
+        self,
+        plan: Plan,
+        array_type: type[npt.NDArray[np.generic]],
+        inputs: tuple[tuple[str, np.dtype[Any], tuple[int, ...]], ...],
+        allocators: tuple[Callable[[], Buffer], ...],
+    ) -> None: ...
+    def run(self, feeds: Mapping[str, object], /) -> list[npt.NDArray[Any]] | None: ...
 
 class SymbolicPlan:
     def __init__(

@@ -53,25 +53,28 @@ class BufferPool:
         """Return memory that nothing else refers to: clear, or with an earlier result. What the process kept there
         must not come out, whatever a package leaves unwritten.
         """
-        for _ in range(len(self._buffers)) if self.is_reused else ():
-            array, references = _oldest(self._buffers)
-            if array is None:
+        if not self.is_reused:
+            return np.zeros(self._shape, self._numpy)
+        buffer = self._released()
+        if buffer is None:
+            spare = self._nbytes // 4
+            buffer = np.zeros(self._nbytes + spare, np.uint8) if self._is_shared else np.zeros(self._shape, self._numpy)
+        self._buffers.append(buffer)
+        return self._result(buffer)
+
+    def _released(self) -> Array | None:
+        """A buffer that nobody uses and that fits, taken out of the pool."""
+        for _ in range(len(self._buffers)):
+            buffer, references = _newest(self._buffers)
+            if buffer is None:
                 break
-            if references == _UNSHARED and self._nbytes <= array.nbytes <= MAX_UNUSED * self._nbytes:
-                return self._result(array)
-            self._buffers.append(array)
-        if self._is_shared:
-            return self._result(np.zeros(self._nbytes + self._nbytes // 4, np.uint8))
-        return np.zeros(self._shape, self._numpy)
+            if references == _UNSHARED and self._nbytes <= buffer.nbytes <= MAX_UNUSED * self._nbytes:
+                return buffer
+            self._buffers.appendleft(buffer)
+        return None
 
     def _result(self, buffer: Array) -> Array:
         return buffer[: self._nbytes].view(self._numpy).reshape(self._shape) if self._is_shared else buffer
-
-    def keep(self, array: Array) -> None:
-        """Make the memory available to later runs, once it is released."""
-        buffer = array.base if self._is_shared else array
-        assert buffer is not None, "results in shared memory are views of it"
-        self._buffers.append(buffer)
 
 
 def new_buffers() -> deque[Array]:
@@ -79,16 +82,18 @@ def new_buffers() -> deque[Array]:
     return deque(maxlen=2)
 
 
-def _oldest(buffers: deque[Array]) -> tuple[Array | None, int]:
-    """Remove an array, so that no other thread gets it, and count the references to it."""
+def _newest(buffers: deque[Array]) -> tuple[Array | None, int]:
+    """Remove the array that was used last, which caches may still have, so that no other thread gets it, and count the
+    references to it.
+    """
     try:
-        array = buffers.popleft()
+        array = buffers.pop()
     except IndexError:  # another thread took the last one
         return None, -1
     return array, sys.getrefcount(array)
 
 
-_, _UNSHARED = _oldest(deque([np.empty(1)]))
+_, _UNSHARED = _newest(deque([np.empty(1)]))
 
 
 def readable(array: Array, dtype: DType) -> Array:

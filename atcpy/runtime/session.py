@@ -152,6 +152,7 @@ class InferenceSession:
         depth = Verify.FULL if verify == "full" else Verify.HEADER
         self._shared = open_shared_package(source, verify=depth, mmap=mmap, signers=signers)
         self._package = self._shared.package
+        self._container = self._package.container
         raise_all(missing_custom_ops(self._package))
         limit = None if memory_limit is None else MemoryLimit(memory_limit)
         if limit is not None:
@@ -192,10 +193,13 @@ class InferenceSession:
 
             self._status_check = StatusCheck()
         self._defaults: dict[int, Array] | None = None
+        self._all_outputs = range(len(self._outputs))
+        self._output_by_name = {port.name: index for index, port in reversed([*enumerate(self._outputs)])}
         self._by_name = {port.name: index for index, port in enumerate(self._inputs)}
         self._numpy = {port.name: port.dtype.numpy for port in self._inputs}
         # By the shapes of all inputs that were fed and fit: the plan that is all of their run, if one is.
         self._served: dict[tuple[tuple[int, ...], ...], ExecutionPlan | None] = {}
+        self._last_plan: ExecutionPlan | None = None
 
     def _load_procedure(self, shape_cache: int, limit: MemoryLimit | None) -> None:
         """Load a package whose shapes are not all known."""
@@ -337,7 +341,8 @@ class InferenceSession:
         if timeout is not None:
             with RunDeadline(timeout):
                 return self.run(output_names, feeds, out=out, profile=profile)
-        self.agree()
+        if not self._is_agreed:
+            self.agree()
         if self._status_check is not None:
             profile = profile or self._status_check
         chosen = self._choose_outputs(output_names)
@@ -352,7 +357,7 @@ class InferenceSession:
             else:
                 results = self._run_fed(feeds, profile)
         except Exception:
-            self._package.container.check_unchanged()  # then that is the cause
+            self._container.check_unchanged()  # then that is the cause
             raise
         results = self._finish(results, chosen)
         if profile is not None:
@@ -399,16 +404,17 @@ class InferenceSession:
         try:
             results = sink.run(values, steps, self._find_plan, lambda values: self._compute(values, fed))
         except Exception:
-            self._package.container.check_unchanged()
+            self._container.check_unchanged()
             raise
         return self._finish(results, chosen)
 
     def _finish(self, results: list[Any], chosen: Sequence[int]) -> list[Any]:
         """The outputs that are asked for, after runs that have succeeded."""
-        self._package.container.check_unchanged()
-        for index, keys in self._package.map_keys.items():
-            results[index] = self._maps_of(index, keys, results[index])
-        return [results[index] for index in chosen]
+        self._container.check_unchanged()
+        if self._package.map_keys:
+            for index, keys in self._package.map_keys.items():
+                results[index] = self._maps_of(index, keys, results[index])
+        return results if chosen is self._all_outputs else [results[index] for index in chosen]
 
     def run_async(
         self,
@@ -475,11 +481,17 @@ class InferenceSession:
 
     def _run_fed(self, feeds: Mapping[str, Any], profile: Profile | None) -> list[Any]:
         """All outputs where no state is bound. Shapes that were fed before are neither checked nor dispatched again."""
+        last = self._last_plan  # another thread may have fed other shapes in between
+        if last is not None and profile is None:
+            results = last.run_fed(feeds)
+            if results is not None:
+                return results
         shapes = self._shapes_of(feeds)
         if shapes is None:
             return self._compute(self._check_feeds(feeds), feeds, profile)
         if shapes in self._served:
             values, plan = [feeds[name] for name in self._numpy], self._served[shapes]
+            self._last_plan = plan
             if plan is None:
                 return self._compute(values, feeds, profile)
             return plan.run(values) if profile is None else profile.run_plan(plan, values)
@@ -573,12 +585,15 @@ class InferenceSession:
             agree(self.model.graph, self._package.container.sha256, self._world)
             self._is_agreed = True
 
-    def _choose_outputs(self, names: Sequence[str] | None) -> list[int]:
+    def _choose_outputs(self, names: Sequence[str] | None) -> Sequence[int]:
         if names is None:
-            return list(range(len(self._outputs))) if self._states is None else self._states.others
-        from atcpy.runtime.ports import find_port
+            return self._all_outputs if self._states is None else self._states.others
+        try:
+            return [self._output_by_name[name] for name in names]
+        except (KeyError, TypeError):  # a name that is none may have no hash
+            from atcpy.runtime.ports import find_port
 
-        return [find_port(self._outputs, name, "run", "output") for name in names]
+            return [find_port(self._outputs, name, "run", "output") for name in names]
 
     def _check_feeds(
         self, feeds: Mapping[str, Any], states: Mapping[int, Array | None] = {}, sizes: dict[str, int] | None = None

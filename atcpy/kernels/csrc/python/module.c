@@ -201,6 +201,7 @@ static bool add_types(PyObject *module)
     return add_kept(module, "Plan", (PyObject *)atc_plan_type) &&
            add_kept(module, "Run", (PyObject *)atc_run_type) &&
            add(module, "SymbolicPlan", PyType_FromSpec(&atc_symbolic_spec)) &&
+           add(module, "PlanCall", PyType_FromSpec(&atc_call_spec)) &&
            add(module, "MappedFile", PyType_FromSpec(&atc_file_spec)) &&
            add(module, "MappedSpace", PyType_FromSpec(&atc_space_spec));
 }

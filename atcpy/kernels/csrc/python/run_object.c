@@ -16,36 +16,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static int bind_buffers(struct run_object *run, PyObject *list, const int64_t *sizes, int flags)
+struct run_object *atc_new_run(PyObject *object)
 {
-    for (Py_ssize_t i = 0; i < PyList_Size(list); i++) {
-        Py_buffer *buffer = run->buffers + run->n_buffers;
-        if (PyObject_GetBuffer(PyList_GetItem(list, i), buffer, flags) < 0)
-            return -1;
-        run->bases[BASE_PORTS + run->n_buffers] = buffer->buf;
-        run->n_buffers++;
-        if (buffer->len != sizes[i]) {
-            PyErr_Format(PyExc_ValueError, "buffer %zd has %zd bytes, needs %lld", i, buffer->len,
-                         (long long)sizes[i]);
-            return -1;
-        }
-    }
-    return 0;
-}
-
-PyObject *atc_start_run(PyObject *object, PyObject *args)
-{
-    struct plan_object *self = (struct plan_object *)object;
     struct atc_plan *plan = atc_loaded_plan(object);
-    PyObject *inputs, *outputs;
-    if (plan == NULL ||
-        !PyArg_ParseTuple(args, "O!O!", &PyList_Type, &inputs, &PyList_Type, &outputs))
-        return NULL;
-    if (PyList_Size(inputs) != plan->n_inputs || PyList_Size(outputs) != plan->n_outputs) {
-        PyErr_SetString(PyExc_ValueError, "wrong number of inputs or outputs");
-        return NULL;
-    }
-    struct run_object *run = (struct run_object *)PyType_GenericAlloc(atc_run_type, 0);
+    struct run_object *run =
+        plan == NULL ? NULL : (struct run_object *)PyType_GenericAlloc(atc_run_type, 0);
     if (run == NULL)
         return NULL;
     const size_t n_ports = (size_t)(plan->n_inputs + plan->n_outputs);
@@ -55,20 +30,58 @@ PyObject *atc_start_run(PyObject *object, PyObject *args)
     run->arena = atc_plan_take_arena(plan);
     if (run->buffers == NULL || run->bases == NULL || run->arena == NULL) {
         Py_DECREF(run);
-        return PyErr_NoMemory();
+        PyErr_NoMemory();
+        return NULL;
     }
     run->bases[BASE_ARENA] = run->arena->bytes;
     /* Never written: slots of destinations lie in the arena or in outputs (plan.c). */
     run->bases[BASE_WEIGHTS] = (uint8_t *)(uintptr_t)plan->weights;
-    if (bind_buffers(run, inputs, self->sizes, PyBUF_SIMPLE) < 0 ||
-        bind_buffers(run, outputs, self->sizes + plan->n_inputs, PyBUF_WRITABLE) < 0) {
-        Py_DECREF(run);
+    return run;
+}
+
+const Py_buffer *atc_bind_port(struct run_object *run, PyObject *object)
+{
+    const struct atc_plan *plan = run->owner->plan;
+    const int64_t port = run->n_buffers, bytes = run->owner->sizes[port];
+    const bool is_output = port >= plan->n_inputs;
+    Py_buffer *buffer = run->buffers + port;
+    if (PyObject_GetBuffer(object, buffer, is_output ? PyBUF_WRITABLE : PyBUF_ND) < 0)
+        return NULL;
+    run->bases[BASE_PORTS + port] = buffer->buf;
+    run->n_buffers++;
+    if (buffer->len != bytes) {
+        PyErr_Format(PyExc_ValueError, "buffer %lld has %zd bytes, needs %lld",
+                     (long long)(is_output ? port - plan->n_inputs : port), buffer->len,
+                     (long long)bytes);
         return NULL;
     }
-    for (int64_t i = 0; i < plan->n_outputs; i++)
-        if (plan->is_cleared[i])
-            memset(run->bases[BASE_PORTS + plan->n_inputs + i], 0,
-                   (size_t)self->sizes[plan->n_inputs + i]);
+    if (is_output && plan->is_cleared[port - plan->n_inputs])
+        memset(buffer->buf, 0, (size_t)bytes);
+    return buffer;
+}
+
+static bool bind_ports(struct run_object *run, PyObject *list)
+{
+    for (Py_ssize_t i = 0; i < PyList_Size(list); i++)
+        if (atc_bind_port(run, PyList_GetItem(list, i)) == NULL)
+            return false;
+    return true;
+}
+
+PyObject *atc_start_run(PyObject *object, PyObject *args)
+{
+    const struct atc_plan *plan = atc_loaded_plan(object);
+    PyObject *inputs, *outputs;
+    if (plan == NULL ||
+        !PyArg_ParseTuple(args, "O!O!", &PyList_Type, &inputs, &PyList_Type, &outputs))
+        return NULL;
+    if (PyList_Size(inputs) != plan->n_inputs || PyList_Size(outputs) != plan->n_outputs) {
+        PyErr_SetString(PyExc_ValueError, "wrong number of inputs or outputs");
+        return NULL;
+    }
+    struct run_object *run = atc_new_run(object);
+    if (run != NULL && !(bind_ports(run, inputs) && bind_ports(run, outputs)))
+        Py_CLEAR(run);
     return (PyObject *)run;
 }
 
@@ -210,6 +223,21 @@ static bool open_trace(struct atc_trace *trace, const struct atc_plan *plan, PyO
     return true;
 }
 
+bool atc_run_range(struct run_object *self, int64_t first, int64_t last, struct atc_trace *trace)
+{
+    const struct atc_plan *plan = self->owner->plan;
+    if (!have_kernels(plan, first, last))
+        return false;
+    struct atc_run run = {.plan = plan,
+                          .bases = self->bases,
+                          .scratch = self->arena->bytes + plan->arena_bytes,
+                          .trace = trace,
+                          .stop = {.interrupted = ask_for_signals(), .deadline_ns = deadline_ns}};
+    enum atc_run_status status;
+    Py_BEGIN_ALLOW_THREADS status = atc_run_tasks(&run, first, last);
+    Py_END_ALLOW_THREADS return has_run(&run, status);
+}
+
 static PyObject *run_execute(PyObject *object, PyObject *args)
 {
     struct run_object *self = (struct run_object *)object;
@@ -223,23 +251,13 @@ static PyObject *run_execute(PyObject *object, PyObject *args)
         PyErr_SetString(PyExc_IndexError, "no such tasks");
         return NULL;
     }
-    if (!have_kernels(plan, first, last))
-        return NULL;
     Py_buffer buffers[2] = {{0}};
     struct atc_trace trace = {.n_events = n_events};
+    const bool is_traced = totals != Py_None;
     PyObject *result = NULL;
-    if (totals != Py_None && !open_trace(&trace, plan, totals, events, buffers))
-        goto done;
-    struct atc_run run = {.plan = plan,
-                          .bases = self->bases,
-                          .scratch = self->arena->bytes + self->owner->plan->arena_bytes,
-                          .trace = totals == Py_None ? NULL : &trace,
-                          .stop = {.interrupted = ask_for_signals(), .deadline_ns = deadline_ns}};
-    enum atc_run_status status;
-    Py_BEGIN_ALLOW_THREADS status = atc_run_tasks(&run, first, last);
-    Py_END_ALLOW_THREADS if (has_run(&run, status)) result =
-        PyLong_FromLongLong(atomic_load(&trace.n_events));
-done:
+    if ((!is_traced || open_trace(&trace, plan, totals, events, buffers)) &&
+        atc_run_range(self, first, last, is_traced ? &trace : NULL))
+        result = PyLong_FromLongLong(atomic_load(&trace.n_events));
     for (int i = 0; i < 2; i++)
         PyBuffer_Release(buffers + i);
     return result;
