@@ -248,6 +248,8 @@ struct drive {
 /* What taps hit repeats after as many of them as the stride. */
 static bool phase_in_use(const struct conv2d_params *p, int64_t phase)
 {
+    if (p->sw == 1)
+        return true;
     for (int64_t k = 0; k < min_i64(p->kw, p->sw); k++)
         if (k * p->dw % p->sw == phase)
             return true;
@@ -256,6 +258,8 @@ static bool phase_in_use(const struct conv2d_params *p, int64_t phase)
 
 static bool row_in_use(const struct conv2d_params *p, int64_t row)
 {
+    if (p->sh == 1)
+        return true;
     for (int64_t k = 0; k < min_i64(p->kh, p->sh); k++)
         if (row >= k * p->dh && (row - k * p->dh) % p->sh == 0)
             return true;
@@ -309,6 +313,13 @@ static void pack_positions(const struct drive *d, const uint8_t *row, int64_t co
     }
 }
 
+/* How many steps reach so far. A division for each row would take as long as copying a short one.
+ */
+static int64_t steps(int64_t length, int64_t step)
+{
+    return step == 1 ? length : ceil_div(length, step);
+}
+
 /* One phase of one padded row of w positions: positions phase, phase + sw, … of the row, zero in
  * the padding.
  */
@@ -318,8 +329,8 @@ static void pack_phase(const struct drive *d, const uint8_t *row, int64_t w, int
     const struct kernel_args *args = d->meter->args;
     const struct conv2d_params *p = d->p;
     const int64_t c0 = p->src_c0, at = phase - p->pl, len = d->b.phase_len;
-    const int64_t begin = at >= 0 ? 0 : min_i64(ceil_div(-at, p->sw), len);
-    const int64_t inside = w > at ? min_i64(ceil_div(w - at, p->sw), len) : 0;
+    const int64_t begin = at >= 0 ? 0 : min_i64(steps(-at, p->sw), len);
+    const int64_t inside = w > at ? min_i64(steps(w - at, p->sw), len) : 0;
     const int64_t end = inside > begin ? inside : begin;
     const int64_t packed_c0 = c0 / d->vnni, pixel = packed_c0 * (int64_t)sizeof *out;
     atc_clear(args, out, begin * pixel);
@@ -514,7 +525,7 @@ static void run_blocks(const struct drive *d, int64_t n, int64_t g, int64_t row0
                 b->flat ? min_i64(b->row_len, p->oh * p->ow - (row0 + r) * b->row_len) : b->row_len;
             if (ends && next_blocks == 0)
                 next = next_rows(d, n, row0 + b->chunk_rows, r);
-            conv2d_run_row(d->meter, d->isa, tile, &next, p->src_c0 / d->vnni, blocks, len);
+            conv2d_run_row(d->meter, d->isa, &tile, &next, p->src_c0 / d->vnni, blocks, len);
         }
     }
 }

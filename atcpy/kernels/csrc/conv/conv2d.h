@@ -381,15 +381,15 @@ static inline void conv2d_run_narrow(struct atc_meter *meter, const struct conv2
     }
 }
 
-/* Runs the tiles of a row of `len` results; c0 floats of input lie between neighbours. Nothing is
- * prefetched where `next` is NULL.
+/* Runs the tiles of a row of `len` results, of which `tile` is the first; c0 floats of input lie
+ * between neighbours. Then `tile` lies behind the row. Nothing is prefetched where `next` is NULL.
  */
 static inline void conv2d_run_row(struct atc_meter *meter, const struct conv2d_isa *isa,
-                                  struct conv2d_tile tile, struct conv2d_next *next, int64_t c0,
+                                  struct conv2d_tile *tile, struct conv2d_next *next, int64_t c0,
                                   int blocks, int64_t len)
 {
     const bool fits_half =
-        blocks == isa->half_blocks && tile.channels <= blocks * CONV_C0 - CONV_C0 / 2;
+        blocks == isa->half_blocks && tile->channels <= blocks * CONV_C0 - CONV_C0 / 2;
     const struct conv2d_micros *micros = fits_half ? &isa->half : &isa->whole;
     const struct conv2d_row row = {
         .micros = (c0 == 1 ? micros->plain : micros->blocked) +
@@ -397,21 +397,21 @@ static inline void conv2d_run_row(struct atc_meter *meter, const struct conv2d_i
         .len = len,
         .tiles = ceil_div(len, micros->max_width),
     };
-    if ((tile.dst_bf16 || tile.residual_bf16) &&
-        !(isa->stores_bf16 && activates_in_registers(tile.activation))) {
-        conv2d_run_narrow(meter, isa, tile, next, c0, blocks, &row);
+    if ((tile->dst_bf16 || tile->residual_bf16) &&
+        !(isa->stores_bf16 && activates_in_registers(tile->activation))) {
+        conv2d_run_narrow(meter, isa, *tile, next, c0, blocks, &row);
         return;
     }
     for (int64_t t = 0; t < row.tiles; t++) {
         const int64_t width = conv2d_width(&row, t);
-        tile.prefetched = conv2d_take_next(next);
-        if (atc_spend(meter, CONV_C0 * (1 + tile.n_taps * tile.n_c1)))
+        tile->prefetched = conv2d_take_next(next);
+        if (atc_spend(meter, CONV_C0 * (1 + tile->n_taps * tile->n_c1)))
             return;
-        conv2d_run_tile(meter, row.micros[width - 1], &tile, c0);
-        tile.in += width * c0;
-        tile.dst += width * tile.dst_step;
-        if (tile.residual != NULL)
-            tile.residual += width * tile.residual_step;
+        conv2d_run_tile(meter, row.micros[width - 1], tile, c0);
+        tile->in += width * c0;
+        tile->dst += width * tile->dst_step;
+        if (tile->residual != NULL)
+            tile->residual += width * tile->residual_step;
     }
 }
 

@@ -241,7 +241,7 @@ static void multiply(const struct drive *d, const struct run *run, int64_t tiles
     const bool ends = run->c1 + run->length == b->c1;
     for (int64_t position = 0; position < WINO_POSITIONS; position++)
         for (int64_t block = 0; block < run->blocks; block += max_blocks) {
-            const struct conv2d_tile tile = {
+            struct conv2d_tile tile = {
                 .in = d->inputs + position * b->input_stride + run->c1 * b->chunk * CONV_C0,
                 .taps = &tap,
                 .n_taps = 1,
@@ -259,7 +259,7 @@ static void multiply(const struct drive *d, const struct run *run, int64_t tiles
                 .first = run->c1 == 0,
                 .last = ends,
             };
-            conv2d_run_row(d->meter, d->isa->gemm, tile, NULL, CONV_C0,
+            conv2d_run_row(d->meter, d->isa->gemm, &tile, NULL, CONV_C0,
                            (int)min_i64(max_blocks, run->blocks - block), tiles);
         }
 }
