@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from atcpy.ir.builder import Builder
     from atcpy.ir.compiled import (
         ClusterVariant,
+        CompiledCluster,
         CompiledModel,
         CountedOutput,
         Gear,
@@ -52,6 +53,7 @@ __all__ = [
     "Border",
     "Builder",
     "ClusterVariant",
+    "CompiledCluster",
     "CompiledModel",
     "CountedOutput",
     "DType",
@@ -102,9 +104,9 @@ __all__ = [
 
 _NAMES = {
     "builder": "Builder",
-    "compiled": "ClusterVariant CompiledModel CountedOutput Gear MemoryPlan PlacedValue PlacementStrategy "
-    "PlannedCluster Port Slot Source State Symbol SymbolicPlan Task Variable Weight plans_of states_by_name "
-    "task_counts",
+    "compiled": "ClusterVariant CompiledCluster CompiledModel CountedOutput Gear MemoryPlan PlacedValue "
+    "PlacementStrategy PlannedCluster Port Slot Source State Symbol SymbolicPlan Task Variable Weight plans_of "
+    "states_by_name task_counts",
     "decisions": "Decisions PassRecord Reject",
     "desc": "TensorDesc",
     "dtype": "DType",

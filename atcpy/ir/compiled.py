@@ -216,6 +216,10 @@ class PlannedCluster(Generic[TasksT]):
     states: tuple[State, ...] = ()
 
 
+# As it is compiled; those of a package have their tasks as records.
+CompiledCluster = PlannedCluster[tuple[Task, ...]]
+
+
 def plans_of(clusters: Iterable[PlannedCluster[TasksT]]) -> Iterator[SymbolicPlan[TasksT]]:
     """Return the plans of clusters in the order in which a package has them."""
     return (plan for cluster in clusters for variant in cluster.variants for plan in variant.plans)
@@ -274,7 +278,7 @@ class CompiledModel:
     source: Source
     version: str
     has_unknown_shapes: bool = False
-    clusters: tuple[PlannedCluster[tuple[Task, ...]], ...] = ()
+    clusters: tuple[CompiledCluster, ...] = ()
     unplanned: str = ""
     gear_kind: GearKind | None = None
     gears: tuple[Gear, ...] = ()

@@ -6,14 +6,25 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from atcpy.ir import ClusterVariant, CountedOutput, DType, PlannedCluster, State, Symbol, SymbolicPlan, Task, Variable
+from atcpy.ir import (
+    ClusterVariant,
+    CompiledCluster,
+    CountedOutput,
+    DType,
+    PlannedCluster,
+    State,
+    Symbol,
+    SymbolicPlan,
+    Task,
+    Variable,
+)
 from atcpy.om.task_record import TaskRecords
 from atcpy.sizes import MAX_DIM
 
 MAX_RANK = 64
 
 
-def encode(clusters: Sequence[PlannedCluster[tuple[Task, ...]]]) -> list[object]:
+def encode(clusters: Sequence[CompiledCluster]) -> list[object]:
     """Return everything but tasks and programs, for JSON."""
     return [
         {

@@ -7,14 +7,13 @@ from dataclasses import dataclass, field
 
 from atcpy.errors import AtcWarning
 from atcpy.ir import (
+    CompiledCluster,
     CompiledModel,
     Engine,
     PlacedValue,
     PlacementStrategy,
-    PlannedCluster,
     Port,
     Source,
-    Task,
     plans_of,
 )
 from atcpy.ir.decisions import AllReducePlan, PassCount, Precision
@@ -175,7 +174,7 @@ def port_info(port: Port) -> PortInfo:
     return PortInfo(port.name, port.desc.dtype.long, dims)
 
 
-def count_guards(clusters: Iterable[PlannedCluster[tuple[Task, ...]]]) -> int:
+def count_guards(clusters: Iterable[CompiledCluster]) -> int:
     """Count the guards of the variants that serve most sizes, without bound states."""
     plans = [plan for cluster in clusters if not cluster.states for plan in cluster.variants[0].plans]
     return sum(len(guard_texts(plan.program, [symbol.name for symbol in plan.symbols])) for plan in plans)

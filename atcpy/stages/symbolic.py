@@ -14,6 +14,7 @@ from itertools import zip_longest
 from atcpy.errors import AtcError, InternalError, ModelInvalid
 from atcpy.ir import (
     ClusterVariant,
+    CompiledCluster,
     CompiledModel,
     CountedOutput,
     DType,
@@ -69,7 +70,7 @@ def plan_unknown(graph: Graph, full: FullCaches | None, identity: Identity, mana
     """
     weights = WeightLayout()
     quiet = PassManager(manager.options, manager.passes, manager.deadline)
-    planned: list[PlannedCluster[tuple[Task, ...]]] = []
+    planned: list[CompiledCluster] = []
     reasons: list[str] = []
     in_plans: set[Graph] = set()  # bodies that are part of the plans of graphs around them
     for number, owner in enumerate(with_bodies(graph)):
@@ -90,7 +91,7 @@ def plan_unknown(graph: Graph, full: FullCaches | None, identity: Identity, mana
 class _Planned:
     """The plans of a graph's clusters, and why some have none."""
 
-    clusters: list[PlannedCluster[tuple[Task, ...]]]
+    clusters: list[CompiledCluster]
     reasons: list[str]
 
 
@@ -131,7 +132,7 @@ def _can_be_planned(node: Node, context: _Context) -> bool:
 
 def _plan_clusters(number: int, owner: Graph, context: _Context, *, is_strict: bool) -> _Planned | None:
     """Plan the clusters of a graph; None if it `is_strict` and one with control flow has no plan."""
-    planned: list[PlannedCluster[tuple[Task, ...]]] = []
+    planned: list[CompiledCluster] = []
     reasons: list[str] = []
     for step, cluster in enumerate(find_steps(owner)):
         if isinstance(cluster, Node):
@@ -187,9 +188,7 @@ def _plan_fed(graph: Graph, context: _Context) -> list[_Trace]:
     return []
 
 
-def _plan_states(
-    graph: Graph, inputs: tuple[Variable, ...], context: _Context
-) -> Iterator[PlannedCluster[tuple[Task, ...]]]:
+def _plan_states(graph: Graph, inputs: tuple[Variable, ...], context: _Context) -> Iterator[CompiledCluster]:
     """Plan a model once more, with its states bound; nothing if it has none, or they are not only extended."""
     before, full = context.weights.size(), context.full
     use = _Use(dims_agree=True, has_states=True, has_condition=full is not None)

@@ -8,6 +8,7 @@ from itertools import accumulate, pairwise
 from typing import Final
 
 from atcpy.ir import (
+    CompiledCluster,
     CompiledModel,
     DType,
     Format,
@@ -15,7 +16,6 @@ from atcpy.ir import (
     Graph,
     MemoryPlan,
     Node,
-    PlannedCluster,
     Port,
     Region,
     Slot,
@@ -183,7 +183,7 @@ def _constants(graph: Graph) -> Iterable[Node]:
 
 
 def keep_unknown(
-    graph: Graph, identity: Identity, weights: WeightLayout, clusters: Sequence[PlannedCluster[tuple[Task, ...]]] = ()
+    graph: Graph, identity: Identity, weights: WeightLayout, clusters: Sequence[CompiledCluster] = ()
 ) -> CompiledModel:
     """Keep a graph with unknown shapes, and the plans of its clusters; `weights` has the constants of both. The runtime
     compiles what no plan serves.
