@@ -489,16 +489,17 @@ class InferenceSession:
         shapes = self._shapes_of(feeds)
         if shapes is None:
             return self._compute(self._check_feeds(feeds), feeds, profile)
-        if shapes in self._served:
-            values, plan = [feeds[name] for name in self._numpy], self._served[shapes]
+        served = self._served  # another thread may begin anew
+        if shapes in served:
+            values, plan = [feeds[name] for name in self._numpy], served[shapes]
             self._last_plan = plan
             if plan is None:
                 return self._compute(values, feeds, profile)
             return plan.run(values) if profile is None else profile.run_plan(plan, values)
         values = self._check_feeds(feeds)
         results = self._compute(values, feeds, profile)
-        if len(self._served) == _MAX_SERVED:
-            self._served.clear()
+        if len(self._served) >= _MAX_SERVED:
+            self._served = {}
         self._served[shapes] = self._find_plan(values)
         return results
 
