@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from atcpy import options
+from atcpy.deadline import Deadline
 from atcpy.errors import AtcError, ResourceLimit
 from atcpy.options import (
     ANY_SIZE,
     OPTIONS,
     CompileOptions,
     ConvertOptions,
-    Deadline,
     DimRange,
     ExternalWeight,
     Framework,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
-from atcpy.options import Deadline
+from atcpy.deadline import Deadline
 
 if TYPE_CHECKING:
     from atcpy.ir.node import Node

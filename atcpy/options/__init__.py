@@ -21,7 +21,6 @@ from atcpy.options.records import MIB as MIB
 from atcpy.options.records import AllReduceSplit as AllReduceSplit
 from atcpy.options.records import CompileOptions as CompileOptions
 from atcpy.options.records import ConvertOptions as ConvertOptions
-from atcpy.options.records import Deadline as Deadline
 from atcpy.options.records import DimRange as DimRange
 from atcpy.options.records import DumpOptions as DumpOptions
 from atcpy.options.records import ExternalWeight as ExternalWeight

@@ -1,13 +1,12 @@
 """The records that a conversion depends on: one for each stage, frozen."""
 
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum, IntEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from atcpy.errors import ResourceLimit
+from atcpy.deadline import Deadline
 from atcpy.options.machine import default_memory_bytes
 from atcpy.precision_options import PrecisionOptions
 from atcpy.sizes import ANY_SIZE, Gears, MemoryLimit
@@ -168,28 +167,6 @@ class AllReduceSplit:
     def for_group(table: Mapping[str, tuple[float, ...]], group: str) -> tuple[float, ...]:
         """The entry of a group, or the one for all."""
         return table.get(group, table.get("", ()))
-
-
-class Deadline:
-    """The moment after which work stops; polled by passes, folding and the outer loops of long work."""
-
-    __slots__ = ("_clock", "_end", "seconds")
-
-    def __init__(self, seconds: float | None = None, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self.seconds = seconds
-        self._clock = clock
-        self._end = None if seconds is None else clock() + seconds
-
-    def check(self, doing: str) -> None:
-        """Raise R0003 if the time is over; `doing` names the pass or the step."""
-        if self._end is not None and self._clock() > self._end:
-            raise ResourceLimit(
-                "R0003", f"the time limit of {self.seconds:g} s is reached in {doing}", hint="raise --timeout"
-            )
-
-    def remaining(self) -> float | None:
-        """Seconds left, at least 0; None without a limit."""
-        return None if self._end is None else max(0.0, self._end - self._clock())
 
 
 @dataclass(frozen=True, kw_only=True)

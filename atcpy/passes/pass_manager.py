@@ -6,11 +6,12 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from atcpy.deadline import Deadline
 from atcpy.errors import InternalError, ModelInvalid
 from atcpy.ir import Graph, walk
 from atcpy.ir.decisions import Moment
 from atcpy.ir.verify import verify
-from atcpy.options import CompileOptions, ConvertOptions, Deadline, OptimizeOptions, PrepareOptions, SplitOptions, Stage
+from atcpy.options import CompileOptions, ConvertOptions, OptimizeOptions, PrepareOptions, SplitOptions, Stage
 from atcpy.passes.base import Pass
 from atcpy.passes.pass_set import PassSet, built_in_passes
 from atcpy.passes.phase import Phase

@@ -31,6 +31,7 @@ from tests.sources import REPO
 ALLOWED = {
     "atcpy": [
         "errors",
+        "deadline",
         "sizes",
         "threads",
         "files",

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from atcpy.deadline import Deadline
 from atcpy.errors import ModelInvalid, ResourceLimit
 from atcpy.ir import Graph, PassRecord, Tensor
 from atcpy.ir.shape import Shape, Sym
-from atcpy.options import ConvertOptions, Deadline, OoLevel, ParseOptions, PrepareOptions
+from atcpy.options import ConvertOptions, OoLevel, ParseOptions, PrepareOptions
 from atcpy.parsers.onnx import import_onnx
 from atcpy.passes import folding
 from atcpy.passes.pass_manager import PassManager
