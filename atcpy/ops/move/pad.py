@@ -1,13 +1,11 @@
 """Pad: a copy of what stays; the borders are filled, or copied from inside.
 
-Each dim of the result is cut into spans that are affine in the input; a copy is made for each
-combination of spans. A constant border is filled a slab at a time. Borders beyond one reflection or
-one period, or of many dims, are written by the `pad` kernel, element by element.
+A constant border is filled a slab at a time. Other borders, and those of many dims, are written by
+the `pad` kernel, row by row.
 """
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -37,17 +35,15 @@ from atcpy.ops.core.strided import MAX_RANK, copy_calls, fill_calls, is_empty, i
 
 PADS, VALUE, AXES = 1, 2, 3
 MODES = frozenset({"constant", "edge", "reflect", "wrap"})
-MAX_COPIES = 81  # three spans in each of four dims
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Indices [begin, begin + count) of a dim of the result are `start`, `start + step` … of the input."""
+    """Indices [begin, begin + count) of a dim of the result are `start`, `start + 1` … of the input."""
 
     begin: int
     count: int
     start: int
-    step: int
 
 
 Border = tuple[int, int]  # elements added before and after a dim; negative ones are taken away
@@ -114,17 +110,9 @@ def _kept(size: int, border: Border) -> int:
 
 
 def _in_copies(node: Node) -> bool:
-    """True if few copies make it: each border at most one reflection or one turn of what is kept."""
-    shape, mode = node.operand(0).desc.static_shape, node.str_attr("mode", "constant")
-    if len(shape) > MAX_RANK:
-        return False
-    if mode == "constant":
-        return True
-    around = [(size, border) for size, border in zip(shape, borders(node), strict=True) if not _is_plain(border)]
-    if 3 ** len(around) > MAX_COPIES or any(is_symbolic(side) for _, border in around for side in border):
-        return False
-    edge = 1 if mode == "reflect" else 0  # the last element is not repeated
-    return mode == "edge" or all(max(border) <= _kept(size, border) - edge for size, border in around)
+    """True if a copy and fills make it."""
+    is_constant = node.str_attr("mode", "constant") == "constant"
+    return is_constant and len(node.operand(0).desc.static_shape) <= MAX_RANK
 
 
 def _is_plain(border: Border) -> bool:
@@ -167,19 +155,17 @@ def lower_pad(node: Node) -> Iterable[KernelCall]:
     if y.desc.storage_shape is not None:
         before = around[1][0] // y.desc.format.c0
         around[1:] = [(before, dims[1] - sizes[1] - before), *around[2:], (0, 0)]
-    mode = node.str_attr("mode", "constant")
     if not _in_copies(node):
+        mode = node.str_attr("mode", "constant")
         yield _pad_call(x, y, node.input(VALUE) if mode == "constant" else None, mode, *_merged(sizes, around))
         return
-    spans = [_spans(size, border, mode) for size, border in zip(sizes, around, strict=True)]
+    spans = [_span(size, border) for size, border in zip(sizes, around, strict=True)]
+    inside = [span or Span(0, 0, 0) for span in spans]
     if all(spans):
-        for chosen in itertools.product(*spans):
-            yield from _copy(x, y, chosen)
-    if mode == "constant":
-        inside = [inner[0] if inner else Span(0, 0, 0, 1) for inner in spans]
-        yield from _fills(y, node.input(VALUE), inside)
-        if y.desc.storage_shape is not None and all(spans):
-            yield from _fill_last_block(node, inside)
+        yield from _copy(x, y, inside)
+    yield from _fills(y, node.input(VALUE), inside)
+    if y.desc.storage_shape is not None and all(spans):
+        yield from _fill_last_block(node, inside)
 
 
 def _fill_last_block(node: Node, inside: Sequence[Span]) -> Iterable[KernelCall]:
@@ -194,17 +180,13 @@ def _fill_last_block(node: Node, inside: Sequence[Span]) -> Iterable[KernelCall]
     yield from _fill(y, node.input(VALUE), slab, begins)
 
 
-def _spans(size: int, border: Border, mode: str) -> list[Span]:
-    first, kept = maximum(-border[0], 0), _kept(size, border)
-    before, after = maximum(border[0], 0), maximum(border[1], 0)
-    if mode == "constant":
-        # Where nothing is kept, as much may be taken away behind as comes in front.
-        return [] if same(kept, 0) else [Span(minimum(before, size + border[0] + border[1]), kept, first, 1)]
-    inside = [Span(before, kept, first, 1)] if kept > 0 else []
-    low = {"edge": (0, 0), "reflect": (before, -1), "wrap": (kept - before, 1)}[mode]
-    high = {"edge": (kept - 1, 0), "reflect": (kept - 2, -1), "wrap": (0, 1)}[mode]
-    every = [Span(0, before, first + low[0], low[1]), *inside, Span(before + kept, after, first + high[0], high[1])]
-    return [span for span in every if span.count > 0]
+def _span(size: int, border: Border) -> Span | None:
+    """What is kept of a dim, None if nothing is."""
+    kept = _kept(size, border)
+    if same(kept, 0):
+        return None
+    # Where nothing is kept, as much may be taken away behind as comes in front.
+    return Span(minimum(maximum(border[0], 0), size + border[0] + border[1]), kept, maximum(-border[0], 0))
 
 
 def _pad_call(
@@ -228,7 +210,7 @@ def _copy(x: Value, y: Value, spans: Sequence[Span]) -> Iterable[KernelCall]:
         x,
         y,
         [span.count for span in spans],
-        [span.step * stride for span, stride in zip(spans, src, strict=True)],
+        src,
         dst,
         src_offset=sum(span.start * stride for span, stride in zip(spans, src, strict=True)),
         dst_offset=sum(span.begin * stride for span, stride in zip(spans, dst, strict=True)),

@@ -124,6 +124,16 @@ def test_any_width(mode: str, case: tuple[list[int], list[tuple[int, int]]], dty
     assert_same(run_op(node, [x, None], threads=2), [expected])
 
 
+@pytest.mark.parametrize("mode", ["edge", "reflect", "wrap"])
+@pytest.mark.parametrize("columns", [1, 3, 64, 65])
+@pytest.mark.parametrize("borders", [((1, 2), (0, 3), (0, 0)), ((0, 0), (2, 1), (0, 0)), ((90, 0), (1, 0), (0, 0))])
+def test_last_dims_without_borders(mode: str, columns: int, borders: tuple[tuple[int, int], ...]) -> None:
+    """Rows of short last dims are moved as one element; there are more rows than are written at once."""
+    x = arange((7, 11, columns), np.float32)
+    node = make_node("Pad", [x, np.array(borders).T.reshape(-1)], {"mode": mode}, constants=(1,))
+    assert_same(run_op(node, [x, None], threads=2), [np.pad(x, borders, mode)])  # type: ignore[call-overload]
+
+
 @pytest.mark.parametrize("mode", ["constant", "edge", "reflect", "wrap"])
 def test_many_dims(mode: str) -> None:
     x = arange((2, 1, 2, 1, 2, 2, 3, 1, 2, 2))

@@ -18,20 +18,7 @@ DECLARE_PARAMS(pad, PAD_FIELDS)
 enum { PAD_CONSTANT, PAD_EDGE, PAD_REFLECT, PAD_WRAP };
 enum { PAD_X, PAD_VALUE, PAD_OPERANDS };
 
-/* Rows, along the last dim, that an item makes. */
-static inline int64_t pad_rows_per_item(const struct pad_params *p)
-{
-    enum { ITEM_ELEMENTS = 4096 };
-    const int64_t rows = ITEM_ELEMENTS / (p->dims[p->rank - 1] + 1);
-    return rows < 1 ? 1 : rows;
-}
-
 static const char *const pad_names[] = {"constant", "edge", "reflect", "wrap", NULL};
-
-static int64_t rows_of(const struct pad_params *p)
-{
-    return atc_product(p->dims, p->rank - 1);
-}
 
 static const char *check(const struct task_view *task)
 {
@@ -51,7 +38,7 @@ static const char *check(const struct task_view *task)
         is_empty |= p->sizes[i] == 0;
         last = atc_add(last, p->sizes[i] == 0 ? 0 : atc_mul(p->sizes[i] - 1, p->x_strides[i]));
     }
-    const int64_t elements = atc_mul(rows_of(p), p->dims[p->rank - 1]);
+    const int64_t elements = atc_product(p->dims, p->rank);
     if (!atc_holds(task, task->src + PAD_X, DTYPE_ANY, is_empty ? 0 : atc_add(last, 1), p->item) ||
         !atc_holds(task, task->dst, DTYPE_ANY, elements, p->item) ||
         !atc_holds_optional(task, PAD_VALUE, DTYPE_ANY, 1, p->item))
@@ -59,67 +46,166 @@ static const char *check(const struct task_view *task)
     return NULL;
 }
 
+/* Rows lie along the last dim; along the one before if the last is short and has no border: all of
+ * it is then one element of theirs.
+ */
+struct rows {
+    int64_t dim, count, columns;
+    int64_t bytes, step; /* of an element of y, and from one to the next of x */
+    int64_t per_item;
+};
+
+static struct rows rows_of(const struct pad_params *p)
+{
+    enum { ITEM_BYTES = 16384, SHORT = 256 };
+    const int64_t last = p->rank - 1;
+    const bool is_whole =
+        last > 0 && p->mode != PAD_CONSTANT && atc_mul(p->dims[last], p->item) <= SHORT &&
+        p->sizes[last] == p->dims[last] && p->before[last] == 0 && p->x_strides[last] == 1;
+    struct rows rows = {.dim = is_whole ? last - 1 : last};
+    rows.count = atc_product(p->dims, rows.dim);
+    rows.columns = p->dims[rows.dim];
+    rows.bytes = is_whole ? atc_mul(p->dims[last], p->item) : p->item;
+    rows.step = atc_mul(p->x_strides[rows.dim], p->item);
+    rows.per_item = ITEM_BYTES / atc_add(atc_mul(rows.columns, rows.bytes), 1) + 1;
+    return rows;
+}
+
 /* An item is some rows. */
 static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 {
     (void)cpu;
     const struct pad_params *p = params;
+    const struct rows rows = rows_of(p);
     return (struct kernel_cost){
-        .items = p->dims[p->rank - 1] == 0 ? 0 : ceil_div(rows_of(p), pad_rows_per_item(p)),
-        .work = atc_mul(rows_of(p), atc_add(atc_mul(p->dims[p->rank - 1], 3), p->rank))};
+        .items = rows.columns == 0 || rows.bytes == 0 ? 0 : ceil_div(rows.count, rows.per_item),
+        .work = atc_mul(rows.count, atc_add(atc_mul(rows.columns, 3 + rows.bytes / 8), p->rank))};
 }
 
 DEFINE_FAMILY(pad, PAD_FIELDS, .check = check, .cost = cost);
 
-/* The index of a dim that index `at` of the result shows, or -1 for the constant. */
-static int64_t source_of(int64_t mode, int64_t at, int64_t size)
+/* Neighbours of the result that show the elements from, from + step … of x; from is -1 for the
+ * constant.
+ */
+struct run {
+    int64_t from, step, count;
+};
+
+/* Those at index `at` of a dim, before which the border ends at 0. */
+static inline struct run run_at(int64_t mode, int64_t at, int64_t size)
 {
     if (at >= 0 && at < size)
-        return at;
-    if (mode == PAD_CONSTANT)
-        return -1;
-    if (mode == PAD_EDGE)
-        return at < 0 ? 0 : size - 1;
+        return (struct run){at, 1, size - at};
+    if (mode == PAD_CONSTANT || mode == PAD_EDGE) {
+        const int64_t from = mode == PAD_CONSTANT ? -1 : at < 0 ? 0 : size - 1;
+        return (struct run){from, 0, at < 0 ? -at : ATC_TOO_BIG};
+    }
     const int64_t period = mode == PAD_WRAP ? size : size == 1 ? 1 : 2 * (size - 1);
-    const int64_t turned = (at % period + period) % period;
-    return turned < size ? turned : period - turned;
+    int64_t turned = at > -period && at < 2 * period ? at : at % period;
+    turned += turned < 0 ? period : turned < period ? 0 : -period;
+    if (turned < size)
+        return (struct run){turned, 1, size - turned};
+    return (struct run){period - turned, -1, period - turned};
 }
 
-/* First element of a row in x, or -1 where all of it is constant. */
-static int64_t row_start(const struct pad_params *p, int64_t row)
+enum { BLOCK = 64 }; /* rows of which a run of columns is written at once */
+
+/* Finds the bytes of x at which `n` rows from `row` on begin; -1 for those of constants alone. */
+static void find_starts(const struct pad_params *p, int64_t row_dim, int64_t row, int64_t n,
+                        int64_t *starts)
 {
-    int64_t start = p->x_offset;
-    for (int64_t i = p->rank - 2; i >= 0; i--) {
-        const int64_t at = row % p->dims[i];
-        row /= p->dims[i];
-        const int64_t from = source_of(p->mode, at - p->before[i], p->sizes[i]);
-        if (from < 0)
-            return -1;
-        start += from * p->x_strides[i];
+    for (int64_t done = 0; done < n;) {
+        int64_t left = row + done, start = p->x_offset, step = 0, count = n - done;
+        for (int64_t i = row_dim - 1; i >= 0; i--) {
+            const int64_t at = left % p->dims[i];
+            const struct run run = run_at(p->mode, at - p->before[i], p->sizes[i]);
+            left /= p->dims[i];
+            start = start < 0 || run.from < 0 ? -1 : start + run.from * p->x_strides[i];
+            if (i == row_dim - 1) {
+                step = run.step * p->x_strides[i];
+                count = min_i64(count, min_i64(run.count, p->dims[i] - at));
+            }
+        }
+        for (int64_t end = done + count; done < end; done++) {
+            starts[done] = start < 0 ? -1 : start * p->item;
+            start += start < 0 ? 0 : step;
+        }
     }
-    return start;
+}
+
+/* The columns of `run`, of the rows that begin at `starts`. */
+struct columns {
+    uint8_t *y; /* the first row's */
+    const uint8_t *x, *value;
+    const int64_t *starts; /* bytes; below 0 where all is constant */
+    int64_t n, row_bytes;
+    struct run run; /* its step in bytes */
+    int64_t count;
+};
+
+/* `bytes` of an element is a constant where the call says so. */
+static inline __attribute__((always_inline)) void write_items(const struct columns *c,
+                                                              int64_t bytes)
+{
+    const int64_t count = c->count;
+    uint8_t *y = c->y;
+    for (int64_t row = 0; row < c->n; row++, y += c->row_bytes) {
+        const bool is_constant = c->starts[row] < 0 || c->run.from < 0;
+        const uint8_t *x = is_constant ? c->value : c->x + c->starts[row] + c->run.from;
+        const int64_t step = is_constant ? 0 : c->run.step;
+        if (step == bytes && count > 8)
+            memcpy(y, x, (size_t)(count * bytes));
+        else
+            for (int64_t i = 0; i < count; i++)
+                memcpy(y + i * bytes, x + i * step, (size_t)bytes);
+    }
+}
+
+static void write_columns(const struct columns *c, int64_t bytes)
+{
+    switch (bytes) {
+    case 1:
+        write_items(c, 1);
+        break;
+    case 2:
+        write_items(c, 2);
+        break;
+    case 4:
+        write_items(c, 4);
+        break;
+    case 8:
+        write_items(c, 8);
+        break;
+    default:
+        write_items(c, bytes);
+    }
 }
 
 void pad_any_scalar(const struct kernel_args *args)
 {
     const struct pad_params *p = args->params;
     static const uint8_t zero[16];
-    const int64_t last = p->rank - 1, columns = p->dims[last], item = p->item;
-    const int64_t size = p->sizes[last], before = p->before[last];
-    const uint8_t *value = args->src[PAD_VALUE] != NULL ? args->src[PAD_VALUE] : zero;
-    int64_t rows = 1;
-    for (int64_t i = 0; i < last; i++)
-        rows *= p->dims[i];
-    const int64_t each = pad_rows_per_item(p), end = min_i64(args->end * each, rows);
-    for (int64_t row = args->begin * each; row < end; row++) {
-        uint8_t *y = (uint8_t *)args->dst[0] + row * columns * item;
-        const int64_t start = row_start(p, row);
-        for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, columns);)
-            for (int64_t i = piece.begin; i < piece.end; i++) {
-                const int64_t from = start < 0 ? -1 : source_of(p->mode, i - before, size);
-                const int64_t at = from < 0 ? 0 : start + from * p->x_strides[last];
-                const uint8_t *x = (const uint8_t *)args->src[PAD_X] + at * item;
-                memcpy(y + i * item, from < 0 ? value : x, (size_t)item);
+    const struct rows rows = rows_of(p);
+    const int64_t size = p->sizes[rows.dim], before = p->before[rows.dim];
+    const int64_t first = args->begin * rows.per_item;
+    const int64_t end = min_i64(args->end * rows.per_item, rows.count);
+    int64_t starts[BLOCK];
+    struct columns c = {.x = args->src[PAD_X],
+                        .value = args->src[PAD_VALUE] != NULL ? args->src[PAD_VALUE] : zero,
+                        .starts = starts,
+                        .row_bytes = rows.columns * rows.bytes};
+    for (int64_t row = first; row < end; row += BLOCK) {
+        uint8_t *y = (uint8_t *)args->dst[0] + row * c.row_bytes;
+        c.n = min_i64(BLOCK, end - row);
+        find_starts(p, rows.dim, row, c.n, starts);
+        for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, rows.columns);)
+            for (int64_t i = piece.begin; i < piece.end; i += c.count) {
+                c.y = y + i * rows.bytes;
+                c.run = run_at(p->mode, i - before, size);
+                c.count = min_i64(c.run.count, piece.end - i);
+                c.run.from = c.run.from < 0 ? -1 : c.run.from * rows.step;
+                c.run.step *= rows.step;
+                write_columns(&c, rows.bytes);
             }
     }
 }
