@@ -89,6 +89,24 @@ def test_unpool_agrees_with_the_reference(dtype: str, shape: tuple[int, ...] | N
     np.testing.assert_array_equal(run_op(node, arrays)[0], reference_op(node, arrays)[0])
 
 
+@pytest.mark.parametrize("width", [300, 301])
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("order", ["rising", "falling", "random"])
+def test_unpool_clears_what_no_index_names(width: int, dtype: str, order: str) -> None:
+    """The result is cleared piece by piece as indices reach it; the last of equal ones counts."""
+    rng = np.random.default_rng(4)
+    x = rng.standard_normal((2, 3, 100, 150)).astype(dtype)
+    indices = rng.integers(0, 2 * 3 * 200 * 300, x.size)
+    if order != "random":
+        indices = np.sort(indices)[:: -1 if order == "falling" else 1]
+    arrays = [x, indices.reshape(x.shape), np.array([2, 3, 200, width])]
+    node = make_node("MaxUnpool", arrays, {"kernel_shape": (2, 2), "strides": (2, 2)}, constants=(2,))
+    expected = np.zeros((2, 3, 200, 300), dtype)
+    expected.reshape(-1)[indices] = x.reshape(-1)
+    padded = np.pad(expected, [(0, 0), (0, 0), (0, 0), (0, width - 300)])
+    np.testing.assert_array_equal(run_op(node, arrays)[0], padded)
+
+
 @pytest.mark.parametrize("index", [-1, 16])
 def test_an_out_of_range_index_is_refused(index: int) -> None:
     arrays = [np.ones((1, 1, 2), np.float32), np.array([[[0, index]]])]

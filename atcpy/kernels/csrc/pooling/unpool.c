@@ -51,26 +51,6 @@ static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 
 DEFINE_FAMILY(unpool, UNPOOL_FIELDS, .check = check, .cost = cost);
 
-/* The indices [begin, end) into an image of the size of the result; false after a fault. `item` is
- * a constant where this is inlined for the usual sizes.
- */
-static inline __attribute__((always_inline)) bool
-place(const struct kernel_args *args, struct atc_piece piece, int64_t item, int64_t elements_in)
-{
-    const int64_t *indices = args->src[UNPOOL_INDICES];
-    const uint8_t *x = args->src[UNPOOL_X];
-    uint8_t *y = args->dst[0];
-    for (int64_t i = piece.begin; i < piece.end; i++) {
-        const int64_t at = indices[i];
-        if (at < 0 || at >= elements_in) {
-            atc_note_fault(args->fault, FAULT_INDEX_OUTSIDE, at, elements_in);
-            return false;
-        }
-        memcpy(y + at * item, x + i * item, (size_t)item);
-    }
-    return true;
-}
-
 /* Where an index into the smaller image lies in the result. */
 static inline int64_t move_index(const int64_t *in, const int64_t *out, int64_t at)
 {
@@ -80,31 +60,68 @@ static inline int64_t move_index(const int64_t *in, const int64_t *out, int64_t 
     return ((plane * out[0] + d) * out[1] + h) * out[2] + w;
 }
 
+/* How much of y is cleared: where the indices below `indices` lead, the first `bytes`. */
+struct cleared {
+    int64_t indices, bytes;
+};
+
+/* Clears where index `at` leads, and some ahead: elements mostly lie in order, so that what is
+ * cleared just before they are written goes to memory once. False after a fault.
+ */
+static bool clear_at(const struct kernel_args *args, struct cleared *cleared, int64_t at)
+{
+    enum { AHEAD = 1 << 14 };
+    const struct unpool_params *p = args->params;
+    const int64_t all = elements(p, p->in);
+    if (at < 0 || at >= all) {
+        atc_note_fault(args->fault, FAULT_INDEX_OUTSIDE, at, all);
+        return false;
+    }
+    cleared->indices = min_i64(at + AHEAD, all);
+    const int64_t end = (move_index(p->in, p->out, cleared->indices - 1) + 1) * p->item;
+    atc_clear(args, (uint8_t *)args->dst[0] + cleared->bytes, end - cleared->bytes);
+    cleared->bytes = end;
+    return true;
+}
+
+/* The elements [begin, end) of x; false after a fault. `item`, and whether indices are those into
+ * the result, are constants where this is inlined for the usual ones.
+ */
+static inline __attribute__((always_inline)) bool place(const struct kernel_args *args,
+                                                        struct cleared *cleared,
+                                                        struct atc_piece piece, int64_t item,
+                                                        bool is_same)
+{
+    const struct unpool_params *p = args->params;
+    const int64_t *indices = args->src[UNPOOL_INDICES];
+    const uint8_t *x = args->src[UNPOOL_X];
+    uint8_t *y = args->dst[0];
+    uint64_t below = (uint64_t)cleared->indices;
+    for (int64_t i = piece.begin; i < piece.end; i++) {
+        const int64_t at = indices[i];
+        if ((uint64_t)at >= below) { /* as negative ones are, too */
+            if (!clear_at(args, cleared, at))
+                return false;
+            below = (uint64_t)cleared->indices;
+        }
+        const int64_t to = is_same ? at : move_index(p->in, p->out, at);
+        memcpy(y + to * item, x + i * item, (size_t)item);
+    }
+    return true;
+}
+
 void unpool_any_scalar(const struct kernel_args *args)
 {
     const struct unpool_params *p = args->params;
-    const int64_t *indices = args->src[UNPOOL_INDICES], *in = p->in, *out = p->out;
-    const int64_t in_elements = p->planes * in[0] * in[1] * in[2];
-    const uint8_t *x = args->src[UNPOOL_X];
-    uint8_t *y = args->dst[0];
+    const int64_t *in = p->in, *out = p->out;
     if (args->begin >= args->end)
         return;
-    atc_clear(args, y, p->planes * out[0] * out[1] * out[2] * p->item);
-    const bool same = in[0] == out[0] && in[1] == out[1] && in[2] == out[2];
-    for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, p->n);) {
-        if (same) {
-            if (!(p->item == 4 ? place(args, piece, 4, in_elements)
-                               : place(args, piece, p->item, in_elements)))
-                return;
-            continue;
-        }
-        for (int64_t i = piece.begin; i < piece.end; i++) {
-            const int64_t at = indices[i];
-            if (at < 0 || at >= in_elements) {
-                atc_note_fault(args->fault, FAULT_INDEX_OUTSIDE, at, in_elements);
-                return;
-            }
-            memcpy(y + move_index(in, out, at) * p->item, x + i * p->item, (size_t)p->item);
-        }
-    }
+    const bool is_same = in[0] == out[0] && in[1] == out[1] && in[2] == out[2];
+    struct cleared cleared = {0, 0};
+    for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, p->n);)
+        if (!(is_same && p->item == 4 ? place(args, &cleared, piece, 4, true)
+                                      : place(args, &cleared, piece, p->item, is_same)))
+            return;
+    atc_clear(args, (uint8_t *)args->dst[0] + cleared.bytes,
+              elements(p, out) * p->item - cleared.bytes);
 }
