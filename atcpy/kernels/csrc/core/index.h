@@ -28,8 +28,10 @@ static inline int64_t atc_read_index(const void *indices, int64_t at, int64_t it
 /* The index in [0, size) that an index operand names, or -1 after noting a fault. */
 static inline int64_t atc_resolve_index(struct atc_fault *fault, int64_t index, int64_t size)
 {
-    if (index >= -size && index < size)
-        return index < 0 ? index + size : index;
+    /* Unsigned, a comparison is for both ends. */
+    const uint64_t position = (uint64_t)index + (index < 0 ? (uint64_t)size : 0);
+    if (position < (uint64_t)size)
+        return (int64_t)position;
     atc_note_fault(fault, FAULT_INDEX_OUTSIDE, index, size);
     return -1;
 }

@@ -122,17 +122,19 @@ static struct lane lane_at(const struct elements_params *p, int64_t number)
     return lane;
 }
 
-/* One lane; false after a fault. Sizes are constants where this is inlined for the usual ones. */
-static inline __attribute__((always_inline)) bool
-run_lane(const struct kernel_args *args, struct lane lane, int64_t item, int64_t index_item)
+/* One lane; false after a fault. Sizes, and whether it gathers, are constants where this is inlined
+ * for the usual ones.
+ */
+static inline __attribute__((always_inline)) bool run_lane(const struct kernel_args *args,
+                                                           struct lane lane, bool gathers,
+                                                           int64_t item, int64_t index_item)
 {
     const struct elements_params *p = args->params;
-    const uint8_t *x = args->src[ELEMENTS_X];
-    uint8_t *y = args->dst[0];
     /* Copies: what is written might be a parameter, for all that the compiler knows. */
     const int64_t index_step = p->index_step, data_step = p->data_step, size = p->size;
     const int64_t kind = p->kind;
-    const uint8_t *indices = args->src[ELEMENTS_INDICES];
+    const uint8_t *x = args->src[ELEMENTS_X], *indices = args->src[ELEMENTS_INDICES];
+    uint8_t *y = args->dst[0];
     struct atc_fault *fault = args->fault;
     const combine_row combine = combine_of(p->dtype);
     for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, p->count);)
@@ -143,7 +145,7 @@ run_lane(const struct kernel_args *args, struct lane lane, int64_t item, int64_t
             if (position < 0)
                 return false;
             const int64_t data_at = lane.data + position * data_step;
-            if (kind == ELEMENTS_GATHER)
+            if (gathers)
                 memcpy(y + index_at * item, x + data_at * item, (size_t)item);
             else if (kind == COMBINE_NONE)
                 memcpy(y + data_at * item, x + index_at * item, (size_t)item);
@@ -153,17 +155,25 @@ run_lane(const struct kernel_args *args, struct lane lane, int64_t item, int64_t
     return true;
 }
 
+static inline __attribute__((always_inline)) bool run_usual(const struct kernel_args *args,
+                                                            struct lane lane, bool gathers)
+{
+    const struct elements_params *p = args->params;
+    const int64_t item = p->item, index_item = p->index_item;
+    return item == 4 && index_item == 8   ? run_lane(args, lane, gathers, 4, 8)
+           : item == 8 && index_item == 8 ? run_lane(args, lane, gathers, 8, 8)
+                                          : run_lane(args, lane, gathers, item, index_item);
+}
+
 void elements_any_scalar(const struct kernel_args *args)
 {
     const struct elements_params *p = args->params;
-    const int64_t each = elements_lanes_per_item(p), item = p->item, index_item = p->index_item;
+    const int64_t each = elements_lanes_per_item(p);
     const int64_t end = min_i64(args->end * each, atc_product(p->dims, p->rank));
+    const bool gathers = p->kind == ELEMENTS_GATHER;
     for (int64_t number = args->begin * each; number < end; number++) {
         const struct lane lane = lane_at(p, number);
-        const bool goes_on = item == 4 && index_item == 8 ? run_lane(args, lane, 4, 8)
-                             : item == 8 && index_item == 8
-                                 ? run_lane(args, lane, 8, 8)
-                                 : run_lane(args, lane, item, index_item);
+        const bool goes_on = gathers ? run_usual(args, lane, true) : run_usual(args, lane, false);
         if (!goes_on)
             return;
     }
