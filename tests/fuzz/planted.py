@@ -74,7 +74,7 @@ BUGS = (
     Bug("< for <=", "quant/quant_range.c", "p->c_last > p->c0 ||", "p->c_last > p->c0 + 1 ||"),
     Bug("in place", "norm/lrn.c", ".cost = cost);", ".cost = cost, .inplace = 1);"),
     Bug("in place", "move/strided_copy.c", "return moves_within_itself(task)", "return false"),
-    Bug("uninitialised result", "pooling/unpool.c", "out[2] * p->item);", "(out[2] - 1) * p->item);"),
+    Bug("uninitialised result", "pooling/unpool.c", "end - cleared->bytes);", "end - cleared->bytes - p->item);"),
     Bug("uninitialised scratch", "signal/fourier.c", "atc_clear(args, x + n, (size - n) *",
         "atc_clear(args, x + n, (size - n - 1) *"),
     Bug("index not bounded", "move/gather.c",
