@@ -37,6 +37,32 @@ static void spread(void *dst, const void *src, int64_t item, int64_t step, int64
 #undef SPREAD
 }
 
+static inline __attribute__((always_inline)) void
+copy_rows_of(uint8_t *to, const uint8_t *from, int64_t bytes, int64_t step, int64_t rows)
+{
+    for (int64_t r = 0; r < rows; r++)
+        memcpy(to + r * bytes, from + r * step, (size_t)bytes);
+}
+
+/* `rows` rows of so many bytes, which are `step` apart in `from`: often few, such as coordinates.
+ */
+static void copy_rows(uint8_t *to, const uint8_t *from, int64_t bytes, int64_t step, int64_t rows)
+{
+    switch (bytes) {
+    case 8:
+        copy_rows_of(to, from, 8, step, rows);
+        break;
+    case 12:
+        copy_rows_of(to, from, 12, step, rows);
+        break;
+    case 16:
+        copy_rows_of(to, from, 16, step, rows);
+        break;
+    default:
+        copy_rows_of(to, from, bytes, step, rows);
+    }
+}
+
 /* The index of row `row` in each of the outer dims. */
 static void find_row(const struct machine *m, int64_t row, int64_t *at)
 {
@@ -70,8 +96,7 @@ static void fill(const struct machine *m, int s, int64_t row, int64_t rows)
         if (source->stride[GK_DIMS - 1] == 0)
             spread(to, from, item, step, run, cols);
         else
-            for (int64_t r = 0; r < run; r++)
-                memcpy(to + r * cols * item, from + r * step, (size_t)(cols * item));
+            copy_rows(to, from, cols * item, step, run);
         to += run * cols * item;
         row += run;
         rows -= run;
