@@ -183,6 +183,20 @@ C_SHAPES = [(2, 19, 3, 5), (2, 19, 1, 1), (1, 19, 1, 1), (1, 19, 3, 5), (1, 1, 1
 
 
 @pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("op", ["Sub", "PRelu", "Less"])
+@pytest.mark.parametrize("cols", [1, 2, 3, 7, 8, 15, 16, 31, 32])
+def test_many_short_rows(cols: int, op: str, isa: str) -> None:
+    """Rows of few elements beside one that is repeated, one number a row, or others that lie together."""
+    whole, rng = (5, 300, cols), np.random.default_rng(cols)
+    for shape in [whole, (cols,), (300, 1), (5, 1, cols), (5, 300, 1), (5, 1, 1), ()]:
+        arrays = [values(rng, whole, np.float32), values(rng, shape, np.float32)]
+        arrays[0][1, :3] = np.nan
+        check(op, arrays, isa)
+        if op != "PRelu":
+            check(op, arrays[::-1], isa)
+
+
+@pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("op", ["Add", "PRelu", "Less"])
 @pytest.mark.parametrize("shape", C_SHAPES, ids=str)
 def test_blocks_of_channels(shape: tuple[int, ...], op: str, isa: str) -> None:

@@ -81,6 +81,39 @@ static inline __attribute__((always_inline)) void run(const float *a, const floa
         row(a, b, dst, n, false, b_moves, value, truth);
 }
 
+enum { SHORT_COLS = 2 * VF, SHORT_RUN = 256 }; /* rows of few elements are joined to runs */
+
+/* Elements of rows [first, first + n) of a source of short rows: where they lie, or copies in
+ * `run`, which a row that is repeated fills but once.
+ */
+static inline const float *lay_rows(const struct plane *p, int s, const float *src, int64_t first,
+                                    int64_t n, float *run)
+{
+    const int64_t row_stride = p->row_stride[s], col_stride = p->col_stride[s], cols = p->cols;
+    if (row_stride == cols && col_stride == 1)
+        return src + first * row_stride;
+    if (row_stride == 0 && first > 0)
+        return run;
+    float *to = run;
+    for (int64_t r = first; r < first + n; r++)
+        for (int64_t c = 0; c < cols; c++)
+            *to++ = src[r * row_stride + c * col_stride];
+    return run;
+}
+
+static inline __attribute__((always_inline)) void short_rows(const float *a, const float *b,
+                                                             uint8_t *dst, const struct plane *p,
+                                                             int64_t item, vf_op value, vm_op truth)
+{
+    float a_run[SHORT_RUN], b_run[SHORT_RUN];
+    const int64_t each = SHORT_RUN / p->cols;
+    for (int64_t first = 0; first < p->rows; first += each) {
+        const int64_t n = min_i64(each, p->rows - first);
+        row(lay_rows(p, 0, a, first, n, a_run), lay_rows(p, 1, b, first, n, b_run),
+            dst + first * p->cols * item, n * p->cols, true, true, value, truth);
+    }
+}
+
 static inline __attribute__((always_inline)) void rows(const struct kernel_args *args,
                                                        const struct plane *p, int64_t dst_stride,
                                                        vf_op value, vm_op truth)
@@ -90,6 +123,10 @@ static inline __attribute__((always_inline)) void rows(const struct kernel_args 
     const int64_t item = value != NULL ? 4 : 1;
     uint8_t *dst = (uint8_t *)args->dst[0] + p->dst * item;
     const bool a_moves = p->col_stride[0] != 0, b_moves = p->col_stride[1] != 0;
+    if (p->cols < SHORT_COLS && p->rows > SHORT_COLS) {
+        short_rows(a, b, dst, p, item, value, truth);
+        return;
+    }
     for (int64_t r = 0; r < p->rows; r++) {
         run(a, b, dst, p->cols, a_moves, b_moves, value, truth);
         a += p->row_stride[0];
