@@ -56,6 +56,10 @@ class RankChannel:
         os.dup2(nothing, sys.stdin.fileno())
         os.close(nothing)
 
+    def send_starting(self) -> None:
+        """MPI is about to start."""
+        self._send({"starting": True})
+
     def send_started(self) -> None:
         """MPI has started."""
         self._send({"started": True})
@@ -79,6 +83,7 @@ class RankStatus:
     """What a rank has reported."""
 
     rank: int
+    is_starting: bool = False
     has_started: bool = False
     failure: RankFailed | None = None
     result: dict[str, Any] | None = None
@@ -93,6 +98,7 @@ class RankStatus:
         """Take the next bytes from the rank's pipe."""
         *messages, self._rest = (self._rest + content).split(b"\n")
         for message in map(json.loads, messages):
+            self.is_starting |= "starting" in message
             self.has_started |= "started" in message
             if "failure" in message:
                 self.failure = _from_record(message["failure"])

@@ -24,6 +24,8 @@ from atcpy.runtime.distributed.launch import RankSetup
 
 _MAX_SECONDS = 600.0  # of a run without --timeout
 _GRACE_SECONDS = 1.0  # for mpiexec to notice itself that a rank has died
+# For the other ranks to begin with MPI: mpiexec that is ended before may break, and not say how they ended.
+_START_SECONDS = 30.0
 _STOP_SECONDS = 5.0
 _POLL_SECONDS = 0.25
 _STOPPED = (0, signal.SIGKILL, signal.SIGTERM, TERMINATED << 8)  # wait statuses of ranks that mpiexec stops
@@ -107,6 +109,7 @@ class _Watch:
     died: int | None = None  # the first rank that ended without a final message
     _printed: dict[int, bytearray] = field(default_factory=dict)
     _open: set[int] = field(default_factory=set)
+    _failed_at: float | None = None
     _deadline: float | None = None
 
     def run(self) -> None:
@@ -177,7 +180,10 @@ class _Watch:
             self.failure = RankFailed(missing[0], len(self.statuses), error)
         if self.has_succeeded:
             return
-        if self._deadline is None:
+        absent = [status for fd, status in self.statuses.items() if fd in self._open and not status.is_starting]
+        if self._failed_at is None:
+            self._failed_at = now
+        if self._deadline is None or (self.died is not None and absent and now - self._failed_at < _START_SECONDS):
             self._deadline = now + _GRACE_SECONDS
         elif now > self._deadline and self.process.poll() is None:
             self.process.terminate()

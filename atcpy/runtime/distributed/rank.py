@@ -41,6 +41,8 @@ def run_rank(work: Callable[[World], Result], setup: RankSetup, channel: RankCha
 
 def _mpi_world(setup: RankSetup, channel: RankChannel | None) -> "MpiWorld":
     launch = setup.launch
+    if channel is not None:
+        channel.send_starting()
     with _waiting_for_mpi(setup):
         # The import starts MPI: from here on, mpiexec notices which rank ends.
         from atcpy.runtime.distributed.mpi_world import MpiWorld, check_size
