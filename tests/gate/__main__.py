@@ -64,7 +64,7 @@ FIGURES = (
     Figure("allocations", "failing allocations of the extension that do not end with 6", "0",
            "python -m tests.gate.allocations", "python -m tests.gate.allocations"),
     Figure("interruption", "time from a deadline or a signal to the end of the run", "50 ms in 10 000 tries",
-           "python -m tests.gate.interruption --tries 10000", "python -m tests.gate.interruption --tries 60"),
+           "python -m tests.gate.interruption --tries 10000", "python -m tests.gate.interruption --tries 40"),
     Figure("soak", "8 threads × 10 000 runs of mixed models: other bits, memory that grows", "0",
            "python -m tests.gate.soak --runs 10000", "python -m tests.gate.soak --runs 500"),
     Figure("importers", "damaged models and configuration files: crash, hang, other exceptions, memory", "0 of 100 000",

@@ -18,6 +18,7 @@ import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -64,12 +65,16 @@ def model_of(item: LongItem) -> tuple[onnx.ModelProto, dict[str, Array]]:
     return model, {name: array for name, array in given.items() if name not in constants}
 
 
-def subject_of(name: str, threads: int, folder: Path) -> Subject | None:
-    """None if no model of one node has the item."""
+def names_of_models() -> list[str]:
+    """The items that a model of one node has."""
+    return [name for name in sorted(LONG_ITEMS) if IN_MODELS.get(name, LONG_ITEMS[name][1]) is not None]
+
+
+def subject_of(name: str, threads: int, folder: Path) -> Subject:
+    """The model of an item, converted and timed."""
     family, make = LONG_ITEMS[name]
     of_model = IN_MODELS.get(name, make)
-    if of_model is None:
-        return None
+    assert of_model is not None
     model, feeds = model_of(of_model())
     source, package = folder / "model.onnx", folder / f"{name}{threads}.om"
     onnx.save(model, source)
@@ -78,7 +83,9 @@ def subject_of(name: str, threads: int, folder: Path) -> Subject | None:
     session.run(None, feeds)
     start = time.monotonic()
     session.run(None, feeds)
-    return Subject(family, session, feeds, time.monotonic() - start)
+    seconds = time.monotonic() - start
+    print(f"{name}: {seconds * 1e3:.0f} ms, {threads} threads", file=sys.stderr)
+    return Subject(family, session, feeds, seconds)
 
 
 def lateness_of_timeout(subject: Subject, seconds: float) -> float | None:
@@ -114,11 +121,13 @@ def lateness_of_interrupt(subject: Subject, seconds: float) -> float | None:
     raise AssertionError("the interrupt was lost")
 
 
-def lateness(subjects: Sequence[Subject], tries: int, rng: np.random.Generator) -> dict[str, list[float]]:
-    """By family, how many milliseconds late each run ended that was ended at all."""
+def lateness(folder: Path, tries: int, rng: np.random.Generator) -> dict[str, list[float]]:
+    """By family, how many milliseconds late each run ended that was ended at all. What is drawn is converted then."""
     late: dict[str, list[float]] = defaultdict(list)
+    threads = {name: int(rng.choice(_THREADS)) for name in names_of_models()}
+    subject_named = cache(lambda name: subject_of(name, threads[name], folder))
     for _ in range(tries):
-        subject = subjects[rng.integers(len(subjects))]
+        subject = subject_named(str(rng.choice([*threads])))
         end = lateness_of_timeout if rng.choice(KINDS) == "timeout" else lateness_of_interrupt
         seconds = subject.seconds * rng.uniform(0.02, 0.9)
         milliseconds = end(subject, seconds)
@@ -139,14 +148,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     rng = np.random.default_rng(options.seed)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # shells let background commands ignore it
     with tempfile.TemporaryDirectory() as folder:
-        subjects = []
-        for name in sorted(LONG_ITEMS):
-            threads = int(rng.choice(_THREADS))
-            subject = subject_of(name, threads, Path(folder))
-            if subject is not None:
-                subjects.append(subject)
-                print(f"{name}: {subject.seconds * 1e3:.0f} ms, {threads} threads", file=sys.stderr)
-        late = lateness(subjects, options.tries, rng)
+        late = lateness(Path(folder), options.tries, rng)
     print(f"{'family':18} {'runs':>5} {'p99 ms':>8} {'max ms':>8}")
     for family, times in sorted(late.items()):
         print(f"{family:18} {len(times):5} {np.quantile(times, 0.99):8.1f} {max(times):8.1f}")
