@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import ml_dtypes
@@ -14,9 +16,9 @@ import pytest
 import typer
 
 from tests.conformance import __main__ as program
-from tests.conformance.cases import RANDOM, SLOW_MODULES, load_cases
+from tests.conformance.cases import RANDOM, SLOW_MODULES, Case, load_cases
 from tests.conformance.compare import difference
-from tests.conformance.outcome import Outcome, Status, read_outcomes
+from tests.conformance.outcome import Outcome, Results, Status, read_outcomes
 from tests.conformance.page import page
 from tests.conformance.pool import Lost, run_jobs
 from tests.conformance.ratchet import passing, read_ratchet
@@ -68,6 +70,25 @@ def test_a_case_that_stops_passing_fails_the_run(
     monkeypatch.setattr(program, "read_ratchet", lambda: ["test_a"])
     with pytest.raises(typer.Exit) if fails else nullcontext():
         program.main(engine=["atcpy"], outcomes=tmp_path / "outcomes.json")
+
+
+def test_a_share_fails_for_its_own_cases_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    cases = [replace(load_cases()[0], name=name) for name in ("test_a", "test_b", "test_c")]
+    ran: list[str] = []
+
+    def run(cases: Sequence[Case], *_: object, **__: object) -> Results:
+        ran.extend(case.name for case in cases)
+        return {"atcpy": {case.name: Outcome(Status.WRONG) for case in cases}}
+
+    monkeypatch.setenv("CI_SAMPLE", "1")
+    monkeypatch.setattr(program, "load_cases", lambda: cases)
+    monkeypatch.setattr(program, "run_cases", run)
+    monkeypatch.setattr(program, "read_ratchet", lambda: ["test_a"])
+    program.main(engine=["atcpy"], share=3, outcomes=tmp_path / "outcomes.json")
+    monkeypatch.setattr(program, "read_ratchet", lambda: ["test_b"])
+    with pytest.raises(typer.Exit):
+        program.main(engine=["atcpy"], share=3, outcomes=tmp_path / "outcomes.json")
+    assert ran == ["test_b"] * 2
 
 
 def test_what_passes_is_added_when_it_is_accepted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
