@@ -4,6 +4,7 @@
 `tests.effort` divides them. `--shuffle=SEED` runs the tests in a random order.
 """
 
+import gc
 import os
 import random
 import signal
@@ -15,8 +16,9 @@ from hypothesis import settings
 from atcpy.bench import rounds
 from atcpy.kernels import _kernels
 from atcpy.passes.compile import emit_tasks
+from atcpy.stages import symbolic
 from tests.attribute_defaults import check_reads
-from tests.effort import FAST, THOROUGH, ci_sample, one_in
+from tests.effort import FAST, THOROUGH, ci_sample, one_in, trials
 
 settings.register_profile("fast", FAST)
 settings.register_profile("thorough", THOROUGH)
@@ -27,6 +29,7 @@ rounds.ROUND_SECONDS = 1e-3  # tests of `bench` look at what it says, not at how
 signal.signal(signal.SIGINT, signal.default_int_handler)  # shells let commands in the background ignore it
 signal.signal(signal.SIGHUP, signal.SIG_DFL)  # and nohup this one
 pytest.MonkeyPatch().setattr(os, "fsync", lambda fd: None)  # tests end processes, not machines
+gc.set_threshold(50_000, 20, 100)  # tests keep little; to search them after each 700 objects takes a tenth of the time
 _kernels.set_cores(8)  # work is split into as many parts as a test asks for, whatever the machine has
 
 
@@ -48,9 +51,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         random.Random(seed).shuffle(items)
 
 
+def pytest_collection_finish() -> None:
+    """What is imported and collected stays: the garbage collector need not search it."""
+    gc.collect()
+    gc.freeze()
+
+
 def pytest_report_header(config: pytest.Config) -> str:
     sample = f"{config.getoption('--one-in')} of CI_SAMPLE={ci_sample()}"
     return f"effort: {settings.get_current_profile_name()}; shuffle: {config.getoption('--shuffle')}; one in: {sample}"
+
+
+@pytest.fixture
+def few_variants(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Quick tests plan a model for few of its unknown sizes; others are compiled when they are met."""
+    monkeypatch.setattr(symbolic, "MAX_VARIANTS", trials(symbolic.MAX_VARIANTS))
 
 
 @pytest.fixture

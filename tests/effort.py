@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
+import pytest
 from hypothesis import settings
 
 Case = TypeVar("Case")
 THOROUGH = settings(deadline=None, derandomize=True, max_examples=60)
-FAST = settings(THOROUGH, max_examples=10)
+FAST = settings(THOROUGH, max_examples=6)
 
 
 def is_thorough() -> bool:
@@ -20,6 +21,11 @@ def is_thorough() -> bool:
 def trials(count: int) -> int:
     """Return how many examples to try of those that the thorough profile tries."""
     return count if is_thorough() else -(-count // 6)
+
+
+def quick_and_slow(cases: Sequence[Case], count: int) -> list[Any]:
+    """Return parameters of a test: `count` cases that quick tests try, and others that are slow."""
+    return [*cases[:count], *(pytest.param(case, marks=pytest.mark.slow) for case in cases[count:])]
 
 
 def one_in(count: int, cases: Sequence[Case]) -> Sequence[Case]:

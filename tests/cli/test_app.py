@@ -93,7 +93,7 @@ def test_without_arguments_it_says_what_it_can_do(invoke: Invoke) -> None:
         pytest.param("convert --oo_l", {"--oo_level"}, marks=pytest.mark.slow),
         pytest.param("check --soc Ascend310P3V", {f"Ascend310P3Vir0{n}" for n in (1, 2, 4, 8)}, marks=pytest.mark.slow),
         ("convert --skip_pass ConvReluFusionPass,IdentityP", {"ConvReluFusionPass,IdentityPass"}),
-        ("convert --skip_pass ExpandP", {""}),  # the result needs it
+        pytest.param("convert --skip_pass ExpandP", {""}, marks=pytest.mark.slow),  # the result needs it
     ],
 )
 def test_the_shell_completes_commands_options_chips_and_passes(typed: str, offered: set[str]) -> None:

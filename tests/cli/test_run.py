@@ -374,7 +374,7 @@ def test_bytes_are_not_scaled(tmp_path: Path) -> None:
     assert said == []
 
 
-@pytest.mark.parametrize("way", [(), ("--sandbox",)])
+@pytest.mark.parametrize("way", [(), pytest.param(("--sandbox",), marks=pytest.mark.slow)])
 def test_warnings_of_a_picture_reach_the_user(invoke: Invoke, tmp_path: Path, way: tuple[str, ...]) -> None:
     if way:
         need_sandbox()

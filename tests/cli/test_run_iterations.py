@@ -33,7 +33,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("sandbox", [False, True])
+@pytest.mark.parametrize("sandbox", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_states_are_fed_once_and_returned(invoke: Invoke, folder: Path, tmp_path: Path, sandbox: bool) -> None:
     ran = invoke(
         "run", folder / "sums.om", "--iterations", 3, *STATES, "--npz", folder / "steps.npz", "--npz_out",

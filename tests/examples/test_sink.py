@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import atcpy
+from tests.effort import quick_and_slow
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "sink"
 LINES = {
@@ -34,7 +35,7 @@ def modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Module
     return found
 
 
-@pytest.mark.parametrize("arguments", LINES, ids=lambda arguments: arguments[0])
+@pytest.mark.parametrize("arguments", quick_and_slow([*LINES], 1), ids=lambda arguments: arguments[0])
 def test_it_runs_as_a_program(arguments: tuple[str, ...], tmp_path: Path) -> None:
     command = [sys.executable, EXAMPLES / arguments[0], *arguments[1:]]
     environment = {**os.environ, "PYTHONPATH": str(EXAMPLES.parents[1])}

@@ -15,7 +15,7 @@ from tests.gate.models import faults_of, odd_faults
 
 Item = TypeVar("Item")
 CHUNKS = 6
-EACH_CHUNK = [pytest.param(chunk, marks=() if chunk in (1, 3) else pytest.mark.slow) for chunk in range(CHUNKS)]
+EACH_CHUNK = [pytest.param(chunk, marks=() if chunk == 1 else pytest.mark.slow) for chunk in range(CHUNKS)]
 SECONDS = 100.0  # other tests run beside these; the gate itself takes 10 for a hang
 GROUPS = {
     "structures": (lambda: list(structures.own_cases()), 25),

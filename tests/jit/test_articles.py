@@ -13,6 +13,7 @@ import pytest
 import atcpy
 from atcpy.jit import nn, ops
 from atcpy.jit import ops as P
+from tests.effort import quick_and_slow
 
 pytest.importorskip("ndonnx")
 INPUT = np.random.default_rng(1).standard_normal((64, 1, 28, 28)).astype(np.float32)
@@ -92,7 +93,7 @@ def by_context() -> Any:
     return found, network(INPUT)
 
 
-@pytest.mark.parametrize("method", [by_decorator, by_call, by_construct, by_context])
+@pytest.mark.parametrize("method", quick_and_slow([by_decorator, by_call, by_construct, by_context], 2))
 def test_the_dense_network_of_the_article(method: Callable[[], Any]) -> None:
     for found in method():
         assert found.shape == (64, 10)

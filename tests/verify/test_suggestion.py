@@ -51,7 +51,9 @@ def passes_with(path: Path, kept: Sequence[str]) -> bool:
     return verify(package, path).passed
 
 
-@pytest.mark.parametrize(("too_wide", "needed"), [(False, {"large"}), (True, {"large", "WIDE"})])
+@pytest.mark.parametrize(
+    ("too_wide", "needed"), [(False, {"large"}), pytest.param(True, {"large", "WIDE"}, marks=pytest.mark.slow)]
+)
 def test_just_the_nodes_that_lose_are_kept(tmp_path: Path, too_wide: bool, needed: set[str]) -> None:
     path, package, file = saved(tmp_path, too_wide=too_wide), tmp_path / "m.om", tmp_path / "new" / "keep.cfg"
     atcpy.convert(path, package, **FP16)

@@ -13,6 +13,7 @@ from atcpy import InferenceSession
 from atcpy.om.reader import parse_package, read_model
 from atcpy.runtime.distributed.collective_thread import CollectiveThread
 from atcpy.runtime.distributed.simulated_world import run_simulated
+from tests.effort import quick_and_slow
 from tests.models_in_text import package
 
 SLOW = {"oo_level": "O0", "allreduce_cost": "alpha=1"}  # a collective takes longer than all else
@@ -100,7 +101,7 @@ class Late(Future[None]):
 
 
 @pytest.mark.parametrize("is_late", [False, True])
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", quick_and_slow(range(25), 8))
 def test_random_graphs_compute_the_same_as_in_order(seed: int, is_late: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if is_late:
         monkeypatch.setattr(CollectiveThread, "start", lambda _, collective: Late(collective))

@@ -14,6 +14,7 @@ from atcpy.options import convert_options
 from atcpy.runtime.distributed.simulated_world import run_simulated
 from atcpy.runtime.distributed.world import World
 from atcpy.stages.pipeline import compile_model
+from tests.effort import quick_and_slow
 from tests.models_in_text import model, package
 from tests.passes.compile.test_assign_streams import come_before, share
 
@@ -66,7 +67,7 @@ def found_by(package: bytes) -> list[list[np.ndarray]]:
     return run_simulated(work, 2, {"pair": (0, 1)})
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", quick_and_slow(range(12), 4))
 def test_ranks_find_the_same_however_allreduces_meet(seed: int) -> None:
     text = random_graph(seed)
     expected = found_by(package(text, {"skip_pass": "HcomAllReduceFusionPass"}))
