@@ -375,8 +375,8 @@ def test_a_residual_is_added_as_to_floats(
 def test_sums_are_divided_as_float32_is(isa: str, scale: float, types: str) -> None:
     """Every byte of the result plus every byte of the addend, by steps whose quotients lie close to halves."""
     bytes_ = np.arange(256, dtype=np.uint8).view(types)
-    x, w = np.broadcast_to(bytes_, (1, 1, 256, 256)).copy(), np.ones((1, 1, 1, 1), np.int8)
-    residual = np.ascontiguousarray(x.swapaxes(2, 3))
+    x, residual = (np.reshape(each, (1, 16, 64, 64)).copy() for each in np.meshgrid(bytes_, bytes_))
+    w = np.eye(16, dtype=np.int8).reshape(16, 16, 1, 1)
     one, zero = np.asarray(np.float32(1)), np.zeros((), types)
     y = x.astype(np.float32)
     for factors in ((0.5, 0.5), (0.7310586, 1.1), (1, 0.062500004)):
