@@ -152,7 +152,6 @@ class InferenceSession:
         depth = Verify.FULL if verify == "full" else Verify.HEADER
         self._shared = open_shared_package(source, verify=depth, mmap=mmap, signers=signers)
         self._package = self._shared.package
-        self._container = self._package.container
         raise_all(missing_custom_ops(self._package))
         limit = None if memory_limit is None else MemoryLimit(memory_limit)
         if limit is not None:
@@ -341,8 +340,7 @@ class InferenceSession:
         if timeout is not None:
             with RunDeadline(timeout):
                 return self.run(output_names, feeds, out=out, profile=profile)
-        if not self._is_agreed:
-            self.agree()
+        self.agree()
         if self._status_check is not None:
             profile = profile or self._status_check
         chosen = self._choose_outputs(output_names)
@@ -357,7 +355,7 @@ class InferenceSession:
             else:
                 results = self._run_fed(feeds, profile)
         except Exception:
-            self._container.check_unchanged()  # then that is the cause
+            self._package.container.check_unchanged()  # then that is the cause
             raise
         results = self._finish(results, chosen)
         if profile is not None:
@@ -404,16 +402,15 @@ class InferenceSession:
         try:
             results = sink.run(values, steps, self._find_plan, lambda values: self._compute(values, fed))
         except Exception:
-            self._container.check_unchanged()
+            self._package.container.check_unchanged()
             raise
         return self._finish(results, chosen)
 
     def _finish(self, results: list[Any], chosen: Sequence[int]) -> list[Any]:
         """The outputs that are asked for, after runs that have succeeded."""
-        self._container.check_unchanged()
-        if self._package.map_keys:
-            for index, keys in self._package.map_keys.items():
-                results[index] = self._maps_of(index, keys, results[index])
+        self._package.container.check_unchanged()
+        for index, keys in self._package.map_keys.items():
+            results[index] = self._maps_of(index, keys, results[index])
         return results if chosen is self._all_outputs else [results[index] for index in chosen]
 
     def run_async(
@@ -591,7 +588,7 @@ class InferenceSession:
             return self._all_outputs if self._states is None else self._states.others
         try:
             return [self._output_by_name[name] for name in names]
-        except (KeyError, TypeError):  # a name that is none may have no hash
+        except KeyError:
             from atcpy.runtime.ports import find_port
 
             return [find_port(self._outputs, name, "run", "output") for name in names]
