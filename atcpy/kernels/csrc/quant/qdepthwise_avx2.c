@@ -63,15 +63,20 @@ static inline void swap_quarters(__m256i v[2])
     v[1] = _mm256_permute2x128_si256(first, v[1], 0x31);
 }
 
-/* The pixels of a row that four windows read, with what lies beside it. */
-static void copy_edge(const struct qdw_lines *l, const uint8_t *row, int64_t at, int pixels,
-                      uint8_t *to)
+/* Copies pixels of a row from `at` on, and what lies beside it where `at` lies outside. */
+static inline __attribute__((always_inline)) void copy_edge(const struct qdw_lines *l,
+                                                            const uint8_t *row, int64_t at,
+                                                            int pixels, uint8_t *to)
 {
-    for (int i = 0; i < pixels; i++, to += QDW_C0)
-        if (at + i >= 0 && at + i < l->p->w)
-            memcpy(to, row + (at + i) * QDW_C0, QDW_C0);
-        else
-            memset(to, l->outside, QDW_C0);
+    const __m128i beside = _mm_set1_epi8((char)l->outside);
+    const int64_t width = l->p->w;
+#pragma GCC unroll 11
+    for (int i = 0; i < pixels; i++) {
+        __m128i pixel = beside;
+        if (at + i >= 0 && at + i < width)
+            pixel = _mm_loadu_si128((const __m128i *)(const void *)(row + (at + i) * QDW_C0));
+        _mm_store_si128((__m128i *)(void *)(to + i * QDW_C0), pixel);
+    }
 }
 
 /* Four results of a row, from column x on: neighbours are interleaved once for all windows that
@@ -86,7 +91,7 @@ static inline __attribute__((always_inline)) void sum_four(const struct qdw_line
     const int pixels = (QDW_TILE - 1) * stride + 2 * pairs;
     const int64_t at = x * stride - p->pl;
     const bool is_inside = at >= 0 && at + pixels <= p->w;
-    uint8_t edge[SPAN * QDW_C0];
+    _Alignas(32) uint8_t edge[SPAN * QDW_C0];
     __m256i start[2] = {qgemm_start_avx2(tile, 0, 0), qgemm_start_avx2(tile, 0, 1)};
     swap_quarters(start);
     __m256i acc[QDW_TILE][2];
@@ -115,8 +120,8 @@ static inline __attribute__((always_inline)) void sum_four(const struct qdw_line
                 if (tap < 0 || tap % 2 != 0 || tap / 2 >= pairs)
                     continue;
                 const uint32_t *w = weights + tap / 2 * QDW_C0;
-                acc[c][0] = _mm256_add_epi32(acc[c][0], _mm256_madd_epi16(both[0], load(w)));
-                acc[c][1] = _mm256_add_epi32(acc[c][1], _mm256_madd_epi16(both[1], load(w + 8)));
+                acc[c][0] = qgemm_add_products_avx2(acc[c][0], both[0], load(w));
+                acc[c][1] = qgemm_add_products_avx2(acc[c][1], both[1], load(w + 8));
             }
         }
     }

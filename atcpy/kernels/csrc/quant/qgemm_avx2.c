@@ -222,18 +222,6 @@ static inline __m256i everywhere(const void *at)
  */
 #define HIDE(pointer) __asm__("" : "+r"(pointer))
 
-/* sums + a · b, products of words added two by two: vpdpwssd of AVX-VNNI. In one piece, as the
- * compiler else moves additions apart and has no registers left for the products.
- */
-static inline __m256i add_products(__m256i sums, __m256i a, __m256i b)
-{
-    __m256i products;
-    __asm__("vpmaddwd %3, %2, %1\n\tvpaddd %1, %0, %0"
-            : "+x"(sums), "=&x"(products)
-            : "x"(a), "x"(b));
-    return sums;
-}
-
 static inline __attribute__((always_inline)) void copy_sums(__m256i from[MAX_ROWS][2], int rows,
                                                             __m256i to[MAX_ROWS][2])
 {
@@ -267,8 +255,8 @@ add_scheduled(const struct qgemm_stretch *s, int rows, const uint8_t *x, __m256i
             const __m256i high =
                 _mm256_add_epi16(_mm256_maddubs_epi16(a, load(w + HALF)),
                                  _mm256_maddubs_epi16(b, load(w + QGEMM_BLOCK + HALF)));
-            acc[i][0] = add_products(acc[i][0], low, ones);
-            acc[i][1] = add_products(acc[i][1], high, ones);
+            acc[i][0] = qgemm_add_products_avx2(acc[i][0], low, ones);
+            acc[i][1] = qgemm_add_products_avx2(acc[i][1], high, ones);
         }
     }
     at = s->at + s->single;
@@ -281,8 +269,8 @@ add_scheduled(const struct qgemm_stretch *s, int rows, const uint8_t *x, __m256i
         for (int i = 0; i < rows; i++) {
             HIDE(w);
             const __m256i a = everywhere(first + i * FOUR);
-            acc[i][0] = add_products(acc[i][0], _mm256_maddubs_epi16(a, load(w)), ones);
-            acc[i][1] = add_products(acc[i][1], _mm256_maddubs_epi16(a, load(w + HALF)), ones);
+            acc[i][0] = qgemm_add_products_avx2(acc[i][0], _mm256_maddubs_epi16(a, load(w)), ones);
+            acc[i][1] = qgemm_add_products_avx2(acc[i][1], _mm256_maddubs_epi16(a, load(w + HALF)), ones);
         }
     }
     copy_sums(acc, rows, sums);
@@ -302,8 +290,8 @@ add_words(const int16_t *w, int64_t steps, int rows, const int16_t *x, __m256i s
 #pragma GCC unroll 6
             for (int i = 0; i < rows; i++) {
                 const __m256i two = everywhere(at + (i - 3) * FOUR);
-                acc[i][0] = add_products(acc[i][0], two, low);
-                acc[i][1] = add_products(acc[i][1], two, high);
+                acc[i][0] = qgemm_add_products_avx2(acc[i][0], two, low);
+                acc[i][1] = qgemm_add_products_avx2(acc[i][1], two, high);
             }
         }
     }

@@ -12,6 +12,18 @@ static inline __m256i qgemm_load_avx2(const int32_t *at)
     return _mm256_loadu_si256((const __m256i *)(const void *)at);
 }
 
+/* sums + a · b, products of words added two by two: vpdpwssd of AVX-VNNI. In one piece, as the
+ * compiler else moves additions apart and has no registers left for the products.
+ */
+static inline __m256i qgemm_add_products_avx2(__m256i sums, __m256i a, __m256i b)
+{
+    __m256i products;
+    __asm__("vpmaddwd %3, %2, %1\n\tvpaddd %1, %0, %0"
+            : "+x"(sums), "=&x"(products)
+            : "x"(a), "x"(b));
+    return sums;
+}
+
 /* What the sums of columns 8 · half … of a block begin with. */
 static inline __m256i qgemm_start_avx2(const struct qgemm_tile *t, int block, int half)
 {
