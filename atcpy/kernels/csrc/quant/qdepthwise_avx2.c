@@ -64,9 +64,8 @@ static inline void swap_quarters(__m256i v[2])
 }
 
 /* Copies pixels of a row from `at` on, and what lies beside it where `at` lies outside. */
-static inline __attribute__((always_inline)) void copy_edge(const struct qdw_lines *l,
-                                                            const uint8_t *row, int64_t at,
-                                                            int pixels, uint8_t *to)
+static inline __attribute__((always_inline)) void
+copy_edge(const struct qdw_lines *l, const uint8_t *row, int64_t at, int pixels, uint8_t *to)
 {
     const __m128i beside = _mm_set1_epi8((char)l->outside);
     const int64_t width = l->p->w;

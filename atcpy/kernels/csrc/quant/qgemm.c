@@ -20,6 +20,12 @@ static bool is_matrix(const struct qgemm_params *p)
            p->oh == p->h && p->ow == p->w && p->group == 1;
 }
 
+/* The rows of the matrix are pixels of blocks of channels. */
+static bool has_pixels_as_rows(const struct qgemm_params *p)
+{
+    return p->src_c0 == 16 && is_matrix(p);
+}
+
 /* Rows of [rows, c] are multiplied as they are, or copied to where their distance suits the cache.
  */
 static bool reads_rows(const struct qgemm_params *p)
@@ -186,6 +192,7 @@ enum reading {
 struct blocking {
     enum reading reading;
     bool copied;             /* x */
+    bool flipped;            /* copies of signed bytes hold unsigned ones */
     int64_t rows, row_bytes; /* results of a picture; of copied rows or windows */
     int64_t line;            /* results that lie evenly in x */
     int64_t x_row,
@@ -218,6 +225,18 @@ static int64_t part_bytes(const struct qgemm_params *p, int64_t lines)
     return atc_mul(ceil_div(p->cg, p->k_c0) * p->k_c0, pixels);
 }
 
+/* Whether the row of this CPU schedules panels: AVX2's does, which serves AVX-512 without VNNI too.
+ */
+static bool schedules_panels(const struct atc_cpu *cpu)
+{
+#ifdef ATC_X86
+    return cpu->isa >= ISA_AVX2 && cpu->isa < ISA_AVX512VNNI;
+#else
+    (void)cpu;
+    return false;
+#endif
+}
+
 /* How x is read, and the results that a chunk may have for its part of x to stay in L2. */
 static int64_t choose_reading(const struct qgemm_params *p, const struct atc_cpu *cpu,
                               struct blocking *b)
@@ -226,18 +245,20 @@ static int64_t choose_reading(const struct qgemm_params *p, const struct atc_cpu
     b->row_bytes = qgemm_k1(p) * QGEMM_K0;
     b->line = b->rows;
     b->unit = QGEMM_MAX_ROWS;
+    b->flipped = p->x_signed == 1 && schedules_panels(cpu) && b->rows >= LEAST_SCHEDULED_ROWS;
     if (reads_rows(p)) {
         b->reading = ROWS;
-        b->copied = p->c % QGEMM_K0 != 0 || p->c % ALIASING_ROW == 0;
-    } else if (p->src_c0 == 16 && is_matrix(p)) {
+        b->copied = b->flipped || p->c % QGEMM_K0 != 0 || p->c % ALIASING_ROW == 0;
+    } else if (has_pixels_as_rows(p)) {
         b->reading = PICTURE;
+        b->copied = b->flipped;
         b->pitch = b->rows * 16;
         b->plane = b->pitch;
         b->x_row = 16;
         return budget / b->row_bytes;
     } else if (p->k_c0 != 1 && (p->k_c0 == QGEMM_K0 || part_bytes(p, 1) <= budget)) {
         b->reading = PICTURE;
-        b->copied = p->k_c0 != p->src_c0 || !is_inside(p);
+        b->copied = b->flipped || p->k_c0 != p->src_c0 || !is_inside(p);
         b->line = p->ow;
         b->unit = p->ow;
         b->x_row = p->sw * p->k_c0;
@@ -255,18 +276,6 @@ static int64_t choose_reading(const struct qgemm_params *p, const struct atc_cpu
         b->row_bytes += 64;
     b->x_row = b->row_bytes;
     return budget / b->row_bytes;
-}
-
-/* Whether the row of this CPU schedules panels: AVX2's does, which serves AVX-512 without VNNI too.
- */
-static bool schedules_panels(const struct atc_cpu *cpu)
-{
-#ifdef ATC_X86
-    return cpu->isa >= ISA_AVX2 && cpu->isa < ISA_AVX512VNNI;
-#else
-    (void)cpu;
-    return false;
-#endif
 }
 
 static int64_t schedule_bytes(const struct qgemm_params *p, int64_t panels)
@@ -294,7 +303,10 @@ static struct blocking block(const struct qgemm_params *p, const struct atc_cpu 
     const int64_t groups = min_i64(pairs, ceil_div(ITEMS_WANTED, atc_mul(pictures, b.chunks)));
     b.group = ceil_div(pairs, groups) * 2;
     b.groups = ceil_div(b.panels, b.group);
-    if (b.copied && b.reading == PICTURE) {
+    if (b.copied && has_pixels_as_rows(p)) {
+        b.plane = b.chunk_rows * 16;
+        b.x_bytes = atc_mul(b.chunk_rows, b.row_bytes);
+    } else if (b.copied && b.reading == PICTURE) {
         const int64_t lines = b.chunk_rows / b.line;
         b.pitch = columns_of(p) * p->k_c0;
         b.plane = rows_of(p, lines) * b.pitch;
@@ -370,7 +382,7 @@ struct drive {
     struct blocking b;
     struct atc_meter meter;
     struct qgemm_source source;
-    uint8_t x_flip;
+    uint8_t x_flip;     /* what makes unsigned bytes of x */
     int32_t x_zero;     /* of x as the ISA reads it */
     bool needs_sums;    /* of the rows of x */
     int64_t item_bytes; /* of y */
@@ -568,7 +580,7 @@ static struct qgemm_tile tile_of(const struct drive *d, const uint8_t *w,
         .args = d->args,
         .x_row = d->b.x_row,
         .steps = d->steps,
-        .x_flip = d->x_flip * UINT32_C(0x01010101),
+        .x_flip = d->b.flipped ? 0 : d->x_flip * UINT32_C(0x01010101),
         .x_signed = d->p->x_signed == 1,
         .w = w,
         .w_panel = d->b.panel_bytes,
@@ -651,7 +663,7 @@ static void sum_rows(struct drive *d, const struct position *at)
 {
     const struct qgemm_params *p = d->p;
     const int64_t line = min_i64(d->b.line, at->rows);
-    const uint8_t flip = p->x_signed == 1 ? 0x80 : 0;
+    const uint8_t flip = p->x_signed == 1 && !d->b.flipped ? 0x80 : 0;
     const uint32_t count = (uint32_t)(p->cg * p->kh * p->kw);
     const uint32_t added = p->x_signed == 1 && d->isa->reads_signed ? 128 * count : 0;
     for (int64_t row = 0; row < at->rows && !atc_spend(&d->meter, d->k1); row++) {
@@ -659,6 +671,26 @@ static void sum_rows(struct drive *d, const struct position *at)
         const uint32_t sum = qgemm_sum_row(d->args, x, d->steps, d->k1, d->ones, flip);
         d->row_sums[row] = (int32_t)(sum - added);
     }
+}
+
+/* Copies pixels of all blocks of channels, which are the rows of a matrix. */
+static void copy_pixels(struct drive *d, const struct position *at)
+{
+    const struct qgemm_params *p = d->p;
+    const int64_t bytes = at->rows * 16, c1 = ceil_div(p->c, 16), plane = d->b.rows * 16;
+    const uint8_t *x = d->source.x + at->n * c1 * plane + at->row * 16;
+    for (int64_t block = 0; block < c1 && !atc_spend(&d->meter, at->rows); block++)
+        atc_copy(d->args, d->copied_x + block * d->b.plane, x + block * plane, bytes);
+}
+
+/* Makes unsigned bytes of all that is copied. */
+static void flip_copy(const struct drive *d)
+{
+    uint8_t *x = d->copied_x;
+    const uint8_t flip = d->x_flip;
+    for (struct atc_piece piece = {0}; atc_next_piece(d->args, &piece, d->b.x_bytes);)
+        for (int64_t i = piece.begin; i < piece.end; i++)
+            x[i] ^= flip;
 }
 
 /* Points to what the chunk reads, copied if need be, and sums up its rows if zero points need that.
@@ -674,7 +706,9 @@ static void take_x(struct drive *d, const struct position *at)
     else
         d->x = d->source.x + (at->n * c1 + at->g * p->cg / c0) * p->h * p->w * c0 +
                line * b->x_line + column * b->x_row;
-    if (b->copied && b->reading == PICTURE) {
+    if (b->copied && has_pixels_as_rows(p)) {
+        copy_pixels(d, at);
+    } else if (b->copied && b->reading == PICTURE) {
         const struct qgemm_picture part = {.y = line * p->sh - p->pt,
                                            .x = -p->pl,
                                            .rows = rows_of(p, at->rows / b->line),
@@ -684,6 +718,8 @@ static void take_x(struct drive *d, const struct position *at)
     } else if (b->copied) {
         qgemm_pack_rows(&d->source, at->n, at->g, at->row, at->rows, d->copied_x, b->row_bytes);
     }
+    if (b->flipped)
+        flip_copy(d);
     if (d->needs_sums)
         sum_rows(d, at);
 }
@@ -803,8 +839,10 @@ void qgemm_drive(const struct kernel_args *args, const struct qgemm_isa *isa)
                       .x_flip = p->x_signed == 1 && !isa->reads_signed ? 0x80 : 0,
                       .filled = -1,
                       .copied = -1};
-    if (isa->schedule == NULL) /* another row than the CPU's */
+    if (isa->schedule == NULL) { /* another row than the CPU's */
         d.b.schedules = 0;
+        d.b.flipped = false;
+    }
     const uint8_t *x_zero = args->src[QGEMM_X_ZERO];
     d.source = (struct qgemm_source){
         .args = args, .p = p, .x = args->src[QGEMM_X], .outside = x_zero == NULL ? 0 : *x_zero};

@@ -98,7 +98,7 @@ struct qgemm_stretch {
         _Alignas(64) int8_t w[QGEMM_SCHEDULED][QGEMM_BLOCK];
         int16_t words[QGEMM_STRETCH * QGEMM_BLOCK];
     };
-    uint16_t at[QGEMM_SCHEDULED]; /* bytes to where x of the step lies, in a copy of the ISA's */
+    uint8_t at[QGEMM_SCHEDULED]; /* which of the stretch's steps it is */
     int32_t paired, single;
     bool is_wide; /* words */
 };

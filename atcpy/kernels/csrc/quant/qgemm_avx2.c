@@ -1,4 +1,4 @@
-/* qgemm on AVX2: up to 6 rows of four panels, one after the other.
+/* qgemm on AVX2: up to 6 rows by four panels, one after the other.
  *
  * vpmaddubsw multiplies unsigned bytes by signed ones and adds two products in 16 bits, where they
  * may saturate. So a panel is rewritten as a schedule of its steps before many rows of x pass over
@@ -82,7 +82,7 @@ static inline __m256i half_of(__m256i w)
 
 static inline void put(struct qgemm_stretch *to, int at, int step, const __m256i w[2])
 {
-    to->at[at] = (uint16_t)(step / 4 * (MAX_ROWS * FOUR) + step % 4 * QGEMM_K0);
+    to->at[at] = (uint8_t)step;
     for (int h = 0; h < 2; h++)
         _mm256_storeu_si256((__m256i *)(void *)(to->w[at] + h * HALF), w[h]);
 }
@@ -149,62 +149,40 @@ static void schedule(const struct kernel_args *args, const uint8_t *panel, int64
 
 /* --- many rows of x by schedules -------------------------------------------------------------- */
 
-/* A row of x, flipped: 4 bytes, or those of four steps, which lie side by side. */
-static inline __m128i load_4(const uint8_t *x, uint32_t flip)
+/* Rows of unsigned bytes of x, and where each step of a stretch lies in them. */
+struct x_rows {
+    const uint8_t *first;
+    int64_t row; /* bytes from one row to the next */
+    const int64_t *steps;
+};
+
+static inline __m128i load_4(const uint8_t *x)
 {
-    uint32_t bytes;
+    int32_t bytes;
     memcpy(&bytes, x, sizeof bytes);
-    return _mm_cvtsi32_si128((int32_t)(bytes ^ flip));
+    return _mm_cvtsi32_si128(bytes);
 }
 
-static inline __m128i load_16(const uint8_t *x, uint32_t flip)
-{
-    return _mm_xor_si128(_mm_loadu_si128((const __m128i *)(const void *)x),
-                         _mm_set1_epi32((int32_t)flip));
-}
-
-/* One step or four, which lie side by side, of rows of x. */
-static inline __attribute__((always_inline)) void copy_steps(const uint8_t *x, int64_t x_row,
-                                                             uint32_t flip, int steps, bool is_wide,
-                                                             int rows, uint8_t *to)
-{
-    const int64_t to_row = FOUR * (is_wide ? (int64_t)sizeof(int16_t) : 1);
-#pragma GCC unroll 6
-    for (int i = 0; i < rows; i++) {
-        const __m128i bytes =
-            steps == 4 ? load_16(x + i * x_row, flip) : load_4(x + i * x_row, flip);
-        void *row = to + i * to_row;
-        if (is_wide && steps == 4)
-            _mm256_storeu_si256(row, _mm256_cvtepu8_epi16(bytes));
-        else if (is_wide)
-            _mm_storel_epi64(row, _mm_cvtepu8_epi16(bytes));
-        else if (steps == 4)
-            _mm_storeu_si128(row, bytes);
-        else
-            _mm_storeu_si32(row, bytes);
-    }
-}
-
-/* Steps of rows of x as unsigned bytes, or as words, [⌈steps / 4⌉][MAX_ROWS][16]: a displacement of
- * one byte reaches all rows, which makes instructions short enough to be fetched in time. Four
- * steps of k lie side by side mostly.
+/* Steps of rows of x as words, [⌈steps / 4⌉][MAX_ROWS][16]: a displacement of one byte reaches all
+ * rows, which makes instructions short enough to be fetched in time. Four steps of k lie side by
+ * side mostly.
  */
-static inline __attribute__((always_inline)) void copy_rows(const struct qgemm_tile *t,
-                                                            const int64_t *at, int64_t steps,
-                                                            bool is_wide, int rows, void *to)
+static inline __attribute__((always_inline)) void widen_rows(const struct x_rows *x, int64_t steps,
+                                                             int rows, int16_t *to)
 {
-    const int64_t item = is_wide ? sizeof(int16_t) : 1;
-    int64_t k = 0;
-    while (k < steps) {
-        const uint8_t *x = t->x[0] + at[k];
-        uint8_t *into = (uint8_t *)to + (k / 4 * (MAX_ROWS * FOUR) + k % 4 * QGEMM_K0) * item;
-        if (k % 4 == 0 && k + 4 <= steps && qgemm_side_by_side(at + k)) {
-            copy_steps(x, t->x_row, t->x_flip, 4, is_wide, rows, into);
-            k += 4;
-        } else {
-            copy_steps(x, t->x_row, t->x_flip, 1, is_wide, rows, into);
-            k++;
-        }
+    for (int64_t k = 0; k < steps;) {
+        const uint8_t *from = x->first + x->steps[k];
+        int16_t *into = to + k / 4 * (MAX_ROWS * FOUR) + k % 4 * QGEMM_K0;
+        const bool is_four = k % 4 == 0 && k + 4 <= steps && qgemm_side_by_side(x->steps + k);
+#pragma GCC unroll 6
+        for (int i = 0; i < rows; i++, from += x->row, into += FOUR)
+            if (is_four)
+                _mm256_storeu_si256(
+                    (__m256i *)(void *)into,
+                    _mm256_cvtepu8_epi16(_mm_loadu_si128((const __m128i *)(const void *)from)));
+            else
+                _mm_storel_epi64((__m128i *)(void *)into, _mm_cvtepu8_epi16(load_4(from)));
+        k += is_four ? 4 : 1;
     }
 }
 
@@ -216,9 +194,8 @@ static inline __m256i everywhere(const void *at)
     return _mm256_set1_epi32(four);
 }
 
-/* Hides where a pointer points to. Of weights, so that each row's instructions read them from
- * memory: the compiler would load them into registers that the sums need. Of x, so that it is a
- * register that displacements are short from.
+/* Hides where a pointer to weights points to, so that each row's instructions read them from
+ * memory: the compiler would load them into registers that the sums need.
  */
 #define HIDE(pointer) __asm__("" : "+r"(pointer))
 
@@ -232,24 +209,33 @@ static inline __attribute__((always_inline)) void copy_sums(__m256i from[MAX_ROW
             to[i][h] = from[i][h];
 }
 
+/* Four bytes of row i, of which the first and the fourth are `first` and `fourth`. */
+static inline __m256i row_of(const uint8_t *first, const uint8_t *fourth, int64_t row, int i)
+{
+    return everywhere(i < 3 ? first + i * row : fourth + (i - 3) * row);
+}
+
 /* Adds the products of a stretch's bytes: of steps two by two, then of single ones. */
-static inline __attribute__((always_inline)) void
-add_scheduled(const struct qgemm_stretch *s, int rows, const uint8_t *x, __m256i sums[MAX_ROWS][2])
+static inline __attribute__((always_inline)) void add_bytes(const struct qgemm_stretch *s, int rows,
+                                                            const struct x_rows *x,
+                                                            __m256i sums[MAX_ROWS][2])
 {
     const __m256i ones = _mm256_set1_epi16(1);
     __m256i acc[MAX_ROWS][2];
     copy_sums(sums, rows, acc);
-    const uint16_t *at = s->at;
+    const uint8_t *at = s->at;
     const int8_t *w = s->w[0];
+    const int64_t row = x->row, *steps = x->steps;
+    const uint8_t *first = x->first, *fourth = rows > 3 ? first + 3 * row : first;
 #pragma GCC unroll 1
     for (const int8_t *end = w + s->paired * QGEMM_BLOCK; w != end; w += 2 * QGEMM_BLOCK, at += 2) {
-        const uint8_t *first = x + at[0], *second = x + at[1];
-        HIDE(first);
-        HIDE(second);
+        const int64_t one = steps[at[0]], other = steps[at[1]];
+        const uint8_t *a1 = first + one, *a4 = fourth + one;
+        const uint8_t *b1 = first + other, *b4 = fourth + other;
 #pragma GCC unroll 6
         for (int i = 0; i < rows; i++) {
             HIDE(w);
-            const __m256i a = everywhere(first + i * FOUR), b = everywhere(second + i * FOUR);
+            const __m256i a = row_of(a1, a4, row, i), b = row_of(b1, b4, row, i);
             const __m256i low = _mm256_add_epi16(_mm256_maddubs_epi16(a, load(w)),
                                                  _mm256_maddubs_epi16(b, load(w + QGEMM_BLOCK)));
             const __m256i high =
@@ -263,14 +249,15 @@ add_scheduled(const struct qgemm_stretch *s, int rows, const uint8_t *x, __m256i
     w = s->w[0] + s->single * QGEMM_BLOCK;
 #pragma GCC unroll 1
     for (const int8_t *end = s->w[0] + sizeof s->w; w != end; w += QGEMM_BLOCK, at++) {
-        const uint8_t *first = x + *at;
-        HIDE(first);
+        const int64_t one = steps[*at];
+        const uint8_t *a1 = first + one, *a4 = fourth + one;
 #pragma GCC unroll 6
         for (int i = 0; i < rows; i++) {
             HIDE(w);
-            const __m256i a = everywhere(first + i * FOUR);
+            const __m256i a = row_of(a1, a4, row, i);
             acc[i][0] = qgemm_add_products_avx2(acc[i][0], _mm256_maddubs_epi16(a, load(w)), ones);
-            acc[i][1] = qgemm_add_products_avx2(acc[i][1], _mm256_maddubs_epi16(a, load(w + HALF)), ones);
+            acc[i][1] =
+                qgemm_add_products_avx2(acc[i][1], _mm256_maddubs_epi16(a, load(w + HALF)), ones);
         }
     }
     copy_sums(acc, rows, sums);
@@ -301,10 +288,10 @@ add_words(const int16_t *w, int64_t steps, int rows, const int16_t *x, __m256i s
 /* One function a number of rows: apart from all others, the compiler keeps its sums in registers.
  */
 #define DEFINE(unused, rows)                                                                       \
-    static __attribute__((noinline)) void scheduled_##rows(                                        \
-        const struct qgemm_stretch *s, const uint8_t *x, __m256i sums[MAX_ROWS][2])                \
+    static __attribute__((noinline)) void bytes_##rows(                                        \
+        const struct qgemm_stretch *s, const struct x_rows *x, __m256i sums[MAX_ROWS][2])                \
     {                                                                                              \
-        add_scheduled(s, rows, x, sums);                                                           \
+        add_bytes(s, rows, x, sums);                                                           \
     }                                                                                              \
     static __attribute__((noinline)) void words_##rows(const int16_t *w, int64_t steps,            \
                                                        const int16_t *x,                           \
@@ -314,18 +301,19 @@ add_words(const int16_t *w, int64_t steps, int rows, const int16_t *x, __m256i s
     }
 COUNT_TO_6(DEFINE, )
 
-#define SCHEDULED(unused, rows) scheduled_##rows,
+#define BYTES(unused, rows) bytes_##rows,
 #define WORDS(unused, rows)     words_##rows,
-static void (*const scheduled_by_rows[])(const struct qgemm_stretch *, const uint8_t *,
-                                         __m256i[MAX_ROWS][2]) = {COUNT_TO_6(SCHEDULED, )};
+static void (*const bytes_by_rows[])(const struct qgemm_stretch *, const struct x_rows *,
+                                     __m256i[MAX_ROWS][2]) = {COUNT_TO_6(BYTES, )};
 static void (*const words_by_rows[])(const int16_t *, int64_t, const int16_t *,
                                      __m256i[MAX_ROWS][2]) = {COUNT_TO_6(WORDS, )};
 
-/* Rows of x are copied once for all panels, whose sums wait in memory in between. */
+/* Bytes of x are read where they lie, words from a copy for all panels. Sums wait in memory from
+ * one stretch to the next.
+ */
 static inline __attribute__((always_inline)) void scheduled(const struct qgemm_tile *t, int blocks,
                                                             int rows)
 {
-    uint8_t bytes[QGEMM_STRETCH / 4 * MAX_ROWS * FOUR];
     int16_t words[QGEMM_STRETCH / 4 * MAX_ROWS * FOUR];
     __m256i sums[QGEMM_MAX_BLOCKS][MAX_ROWS][2];
     for (int b = 0; b < blocks; b++)
@@ -336,19 +324,19 @@ static inline __attribute__((always_inline)) void scheduled(const struct qgemm_t
     const struct qgemm_stretch *s = t->schedule;
     for (struct atc_piece piece = {0}; atc_next_piece(t->args, &piece, t->k1);)
         for (int64_t k = piece.begin; k < piece.end; k += QGEMM_STRETCH, s++) {
+            const struct x_rows x = {t->x[0], t->x_row, t->steps + k};
             const int64_t steps = min_i64(QGEMM_STRETCH, piece.end - k);
-            int wide = 0;
-            for (int b = 0; b < blocks; b++)
-                wide += s[b * panel].is_wide;
-            if (wide < blocks)
-                copy_rows(t, t->steps + k, steps, false, rows, bytes);
-            if (wide > 0)
-                copy_rows(t, t->steps + k, steps, true, rows, words);
-            for (int b = 0; b < blocks; b++)
-                if (s[b * panel].is_wide)
-                    words_by_rows[rows - 1](s[b * panel].words, steps, words, sums[b]);
-                else
-                    scheduled_by_rows[rows - 1](s + b * panel, bytes, sums[b]);
+            bool is_widened = false;
+            for (int b = 0; b < blocks; b++) {
+                if (!s[b * panel].is_wide) {
+                    bytes_by_rows[rows - 1](s + b * panel, &x, sums[b]);
+                    continue;
+                }
+                if (!is_widened)
+                    widen_rows(&x, steps, rows, words);
+                is_widened = true;
+                words_by_rows[rows - 1](s[b * panel].words, steps, words, sums[b]);
+            }
         }
     for (int b = 0; b < blocks; b++)
         qgemm_finish_avx2(t, sums[b], t->dst + b * t->dst_panel, 0, rows, b, blocks);
@@ -357,9 +345,9 @@ static inline __attribute__((always_inline)) void scheduled(const struct qgemm_t
 /* --- few rows of x ---------------------------------------------------------------------------- */
 
 /* Four bytes of x as words, in both halves. */
-static inline __m256i four_words(const uint8_t *x, uint32_t flip)
+static inline __m256i four_words(const uint8_t *x, __m128i flip)
 {
-    return _mm256_broadcastq_epi64(_mm_cvtepu8_epi16(load_4(x, flip)));
+    return _mm256_broadcastq_epi64(_mm_cvtepu8_epi16(_mm_xor_si128(load_4(x), flip)));
 }
 
 /* Up to 3 rows, whose bytes are widened as they are multiplied, as are those of w. */
@@ -375,13 +363,14 @@ narrow_micro(const struct qgemm_tile *t, int block, int blocks, int first, int r
             acc[i][q] = _mm256_setzero_si256();
     const uint8_t *w = t->w + block * t->w_panel;
     const int64_t x_row = t->x_row, *steps = t->steps;
+    const __m128i flip = _mm_cvtsi32_si128((int32_t)t->x_flip);
     for (struct atc_piece piece = {0}; atc_next_piece(t->args, &piece, t->k1);)
         for (int64_t k = piece.begin; k < piece.end; k++, w += QGEMM_BLOCK) {
             const uint8_t *x = t->x[0] + steps[k] + first * x_row;
             __m256i words[NARROW_ROWS];
 #pragma GCC unroll 3
             for (int i = 0; i < rows; i++)
-                words[i] = four_words(x + i * x_row, t->x_flip);
+                words[i] = four_words(x + i * x_row, flip);
 #pragma GCC unroll 4
             for (int q = 0; q < QUARTERS; q++) {
                 const __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)(w + q * 16));
