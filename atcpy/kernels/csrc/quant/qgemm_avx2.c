@@ -167,8 +167,7 @@ static inline __m128i load_4(const uint8_t *x)
  * rows, which makes instructions short enough to be fetched in time. Four steps of k lie side by
  * side mostly.
  */
-static inline __attribute__((always_inline)) void widen_rows(const struct x_rows *x, int64_t steps,
-                                                             int rows, int16_t *to)
+static inline void widen_rows(const struct x_rows *x, int64_t steps, int rows, int16_t *to)
 {
     for (int64_t k = 0; k < steps;) {
         const uint8_t *from = x->first + x->steps[k];
@@ -199,14 +198,41 @@ static inline __m256i everywhere(const void *at)
  */
 #define HIDE(pointer) __asm__("" : "+r"(pointer))
 
-static inline __attribute__((always_inline)) void copy_sums(__m256i from[MAX_ROWS][2], int rows,
-                                                            __m256i to[MAX_ROWS][2])
+/* A stretch of a panel, and what its sums begin with and become. */
+struct part {
+    const struct qgemm_tile *tile;
+    int block, blocks;
+    const struct qgemm_stretch *stretch;
+    int64_t steps;
+    bool is_first, is_last; /* of the panel's stretches */
+    __m256i (*sums)[2];     /* of rows, between two stretches */
+    struct x_rows x;
+    const int16_t *words; /* of x, for a stretch of words */
+};
+
+static inline __attribute__((always_inline)) void begin_sums(const struct part *p, int rows,
+                                                             __m256i acc[MAX_ROWS][2])
 {
 #pragma GCC unroll 6
     for (int i = 0; i < rows; i++)
 #pragma GCC unroll 2
         for (int h = 0; h < 2; h++)
-            to[i][h] = from[i][h];
+            acc[i][h] = p->is_first ? qgemm_start_avx2(p->tile, p->block, h) : p->sums[i][h];
+}
+
+static inline __attribute__((always_inline)) void end_sums(const struct part *p, int rows,
+                                                           __m256i acc[MAX_ROWS][2])
+{
+    const struct qgemm_tile *t = p->tile;
+    if (p->is_last) {
+        qgemm_finish_avx2(t, acc, t->dst + p->block * t->dst_panel, 0, rows, p->block, p->blocks);
+        return;
+    }
+#pragma GCC unroll 6
+    for (int i = 0; i < rows; i++)
+#pragma GCC unroll 2
+        for (int h = 0; h < 2; h++)
+            p->sums[i][h] = acc[i][h];
 }
 
 /* Four bytes of row i, of which the first and the fourth are `first` and `fourth`. */
@@ -216,17 +242,16 @@ static inline __m256i row_of(const uint8_t *first, const uint8_t *fourth, int64_
 }
 
 /* Adds the products of a stretch's bytes: of steps two by two, then of single ones. */
-static inline __attribute__((always_inline)) void add_bytes(const struct qgemm_stretch *s, int rows,
-                                                            const struct x_rows *x,
-                                                            __m256i sums[MAX_ROWS][2])
+static inline __attribute__((always_inline)) void add_bytes(const struct part *p, int rows)
 {
     const __m256i ones = _mm256_set1_epi16(1);
     __m256i acc[MAX_ROWS][2];
-    copy_sums(sums, rows, acc);
+    begin_sums(p, rows, acc);
+    const struct qgemm_stretch *s = p->stretch;
     const uint8_t *at = s->at;
     const int8_t *w = s->w[0];
-    const int64_t row = x->row, *steps = x->steps;
-    const uint8_t *first = x->first, *fourth = rows > 3 ? first + 3 * row : first;
+    const int64_t row = p->x.row, *steps = p->x.steps;
+    const uint8_t *first = p->x.first, *fourth = rows > 3 ? first + 3 * row : first;
 #pragma GCC unroll 1
     for (const int8_t *end = w + s->paired * QGEMM_BLOCK; w != end; w += 2 * QGEMM_BLOCK, at += 2) {
         const int64_t one = steps[at[0]], other = steps[at[1]];
@@ -260,16 +285,16 @@ static inline __attribute__((always_inline)) void add_bytes(const struct qgemm_s
                 qgemm_add_products_avx2(acc[i][1], _mm256_maddubs_epi16(a, load(w + HALF)), ones);
         }
     }
-    copy_sums(acc, rows, sums);
+    end_sums(p, rows, acc);
 }
 
-/* Adds the products of `steps` steps of words. */
-static inline __attribute__((always_inline)) void
-add_words(const int16_t *w, int64_t steps, int rows, const int16_t *x, __m256i sums[MAX_ROWS][2])
+/* Adds the products of a stretch's words. */
+static inline __attribute__((always_inline)) void add_words(const struct part *p, int rows)
 {
     __m256i acc[MAX_ROWS][2];
-    copy_sums(sums, rows, acc);
-    for (int64_t left = steps; left > 0; left -= 4, x += MAX_ROWS * FOUR) {
+    begin_sums(p, rows, acc);
+    const int16_t *w = p->stretch->words, *x = p->words;
+    for (int64_t left = p->steps; left > 0; left -= 4, x += MAX_ROWS * FOUR) {
         const int16_t *at = x + 3 * FOUR, *end = at + min_i64(left, 4) * QGEMM_K0;
 #pragma GCC unroll 1
         for (; at != end; at += 2, w += PAIR) {
@@ -282,64 +307,53 @@ add_words(const int16_t *w, int64_t steps, int rows, const int16_t *x, __m256i s
             }
         }
     }
-    copy_sums(acc, rows, sums);
+    end_sums(p, rows, acc);
 }
 
 /* One function a number of rows: apart from all others, the compiler keeps its sums in registers.
  */
 #define DEFINE(unused, rows)                                                                       \
-    static __attribute__((noinline)) void bytes_##rows(                                        \
-        const struct qgemm_stretch *s, const struct x_rows *x, __m256i sums[MAX_ROWS][2])                \
+    static __attribute__((noinline)) void bytes_##rows(const struct part *p)                       \
     {                                                                                              \
-        add_bytes(s, rows, x, sums);                                                           \
+        add_bytes(p, rows);                                                                        \
     }                                                                                              \
-    static __attribute__((noinline)) void words_##rows(const int16_t *w, int64_t steps,            \
-                                                       const int16_t *x,                           \
-                                                       __m256i sums[MAX_ROWS][2])                  \
+    static __attribute__((noinline)) void words_##rows(const struct part *p)                       \
     {                                                                                              \
-        add_words(w, steps, rows, x, sums);                                                        \
+        add_words(p, rows);                                                                        \
     }
 COUNT_TO_6(DEFINE, )
 
 #define BYTES(unused, rows) bytes_##rows,
-#define WORDS(unused, rows)     words_##rows,
-static void (*const bytes_by_rows[])(const struct qgemm_stretch *, const struct x_rows *,
-                                     __m256i[MAX_ROWS][2]) = {COUNT_TO_6(BYTES, )};
-static void (*const words_by_rows[])(const int16_t *, int64_t, const int16_t *,
-                                     __m256i[MAX_ROWS][2]) = {COUNT_TO_6(WORDS, )};
+#define WORDS(unused, rows) words_##rows,
+static void (*const bytes_by_rows[])(const struct part *) = {COUNT_TO_6(BYTES, )};
+static void (*const words_by_rows[])(const struct part *) = {COUNT_TO_6(WORDS, )};
 
-/* Bytes of x are read where they lie, words from a copy for all panels. Sums wait in memory from
- * one stretch to the next.
- */
-static inline __attribute__((always_inline)) void scheduled(const struct qgemm_tile *t, int blocks,
-                                                            int rows)
+/* Bytes of x are read where they lie, words from a copy for all panels. */
+static void scheduled(const struct qgemm_tile *t, int blocks, int rows)
 {
     int16_t words[QGEMM_STRETCH / 4 * MAX_ROWS * FOUR];
     __m256i sums[QGEMM_MAX_BLOCKS][MAX_ROWS][2];
-    for (int b = 0; b < blocks; b++)
-        for (int i = 0; i < rows; i++)
-            for (int h = 0; h < 2; h++)
-                sums[b][i][h] = qgemm_start_avx2(t, b, h);
     const int64_t panel = qgemm_stretches(t->k1);
-    const struct qgemm_stretch *s = t->schedule;
+    struct part part = {.tile = t, .blocks = blocks, .words = words};
+    const struct qgemm_stretch *stretch = t->schedule;
     for (struct atc_piece piece = {0}; atc_next_piece(t->args, &piece, t->k1);)
-        for (int64_t k = piece.begin; k < piece.end; k += QGEMM_STRETCH, s++) {
-            const struct x_rows x = {t->x[0], t->x_row, t->steps + k};
-            const int64_t steps = min_i64(QGEMM_STRETCH, piece.end - k);
+        for (int64_t k = piece.begin; k < piece.end; k += QGEMM_STRETCH, stretch++) {
+            part.x = (struct x_rows){t->x[0], t->x_row, t->steps + k};
+            part.steps = min_i64(QGEMM_STRETCH, piece.end - k);
+            part.is_first = k == 0;
+            part.is_last = k + part.steps == t->k1;
             bool is_widened = false;
             for (int b = 0; b < blocks; b++) {
-                if (!s[b * panel].is_wide) {
-                    bytes_by_rows[rows - 1](s + b * panel, &x, sums[b]);
-                    continue;
+                part.block = b;
+                part.sums = sums[b];
+                part.stretch = stretch + b * panel;
+                if (part.stretch->is_wide && !is_widened) {
+                    widen_rows(&part.x, part.steps, rows, words);
+                    is_widened = true;
                 }
-                if (!is_widened)
-                    widen_rows(&x, steps, rows, words);
-                is_widened = true;
-                words_by_rows[rows - 1](s[b * panel].words, steps, words, sums[b]);
+                (part.stretch->is_wide ? words_by_rows : bytes_by_rows)[rows - 1](&part);
             }
         }
-    for (int b = 0; b < blocks; b++)
-        qgemm_finish_avx2(t, sums[b], t->dst + b * t->dst_panel, 0, rows, b, blocks);
 }
 
 /* --- few rows of x ---------------------------------------------------------------------------- */
