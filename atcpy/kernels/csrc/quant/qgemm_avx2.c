@@ -23,11 +23,11 @@ enum {
 
 /* --- panels as schedules ---------------------------------------------------------------------- */
 
-/* Weights of a step, 8 columns each, and the sums of those above and below 0 in each 16 bits that
- * vpmaddubsw adds up.
+/* Weights of a step, 8 columns each, and the sums of those above and of those below 0, as bytes, in
+ * each 16 bits that vpmaddubsw adds up.
  */
 struct step {
-    __m256i w[2], above[2], below[2];
+    __m256i w[2], above, below;
 };
 
 static inline __m256i load(const void *at)
@@ -35,41 +35,35 @@ static inline __m256i load(const void *at)
     return _mm256_loadu_si256((const __m256i *)at);
 }
 
-static inline __m256i sum_two(__m256i bytes)
+/* Sums of two unsigned bytes each, up to 255, in the order in which vpackuswb leaves them. */
+static inline __m256i sum_two(__m256i low, __m256i high)
 {
-    return _mm256_maddubs_epi16(_mm256_set1_epi8(1), bytes);
+    const __m256i ones = _mm256_set1_epi8(1);
+    return _mm256_packus_epi16(_mm256_maddubs_epi16(low, ones), _mm256_maddubs_epi16(high, ones));
 }
 
 static inline struct step load_step(const uint8_t *panel)
 {
-    struct step s;
-    const __m256i zero = _mm256_setzero_si256();
-    for (int h = 0; h < 2; h++) {
-        s.w[h] = load(panel + h * HALF);
-        s.above[h] = sum_two(_mm256_max_epi8(s.w[h], zero));
-        s.below[h] = sum_two(_mm256_min_epi8(s.w[h], zero));
-    }
-    return s;
+    const __m256i zero = _mm256_setzero_si256(), w[2] = {load(panel), load(panel + HALF)};
+    const __m256i above[2] = {_mm256_max_epi8(w[0], zero), _mm256_max_epi8(w[1], zero)};
+    return (struct step){
+        .w = {w[0], w[1]},
+        .above = sum_two(above[0], above[1]),
+        .below = sum_two(_mm256_sub_epi8(above[0], w[0]), _mm256_sub_epi8(above[1], w[1])),
+    };
 }
 
 /* True if no unsigned bytes times these weights leave 16 bits: 255 · 128 does not. */
-static inline bool fits(const __m256i above[2], const __m256i below[2])
+static inline bool fits(__m256i above, __m256i below)
 {
-    const __m256i most = _mm256_set1_epi16(128), least = _mm256_set1_epi16(-128);
-    const __m256i beyond =
-        _mm256_or_si256(_mm256_cmpgt_epi16(_mm256_max_epi16(above[0], above[1]), most),
-                        _mm256_cmpgt_epi16(least, _mm256_min_epi16(below[0], below[1])));
+    const __m256i most = _mm256_set1_epi8((char)128);
+    const __m256i beyond = _mm256_subs_epu8(_mm256_max_epu8(above, below), most);
     return _mm256_testz_si256(beyond, beyond) != 0;
 }
 
 static inline bool fit_together(const struct step *a, const struct step *b)
 {
-    __m256i above[2], below[2];
-    for (int h = 0; h < 2; h++) {
-        above[h] = _mm256_add_epi16(a->above[h], b->above[h]);
-        below[h] = _mm256_add_epi16(a->below[h], b->below[h]);
-    }
-    return fits(above, below);
+    return fits(_mm256_adds_epu8(a->above, b->above), _mm256_adds_epu8(a->below, b->below));
 }
 
 /* w / 2, rounded down. */
