@@ -56,7 +56,7 @@ class PlanCall:
         self,
         plan: Plan,
         array_type: type[npt.NDArray[np.generic]],
-        inputs: tuple[tuple[str, np.dtype[Any], tuple[int, ...]], ...],
+        inputs: tuple[tuple[str, np.dtype[Any], tuple[int, ...], bytes | None], ...],
         allocators: tuple[Callable[[], Buffer], ...],
     ) -> None: ...
     def run(self, feeds: Mapping[str, object], /) -> list[npt.NDArray[Any]] | None: ...

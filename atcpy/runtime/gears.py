@@ -10,7 +10,7 @@ from atcpy.ir.tensor import Array
 from atcpy.om.package import Package
 from atcpy.runtime.distributed.world import World
 from atcpy.runtime.loader import bind_gears
-from atcpy.runtime.plan import ExecutionPlan
+from atcpy.runtime.plan import DirectRun
 from atcpy.runtime.workers import Workers
 
 
@@ -19,17 +19,18 @@ class GearPlans:
 
     def __init__(self, package: Package, find_graph: Callable[[], Graph], *, workers: Workers, world: World) -> None:
         """Bind all plans. Raises PackageCorrupt (P0005) for one that is malformed."""
-        self._by_shapes = bind_gears(package, find_graph, workers=workers, world=world)
-        self.plans = tuple(self._by_shapes.values())
+        plans = bind_gears(package, find_graph, workers=workers, world=world)
+        self.plans = tuple(plans.values())
+        self._by_shapes = {shapes: DirectRun(plan) for shapes, plan in plans.items()}
         self._sizes = [gear.text for gear in package.gears]
 
-    def choose(self, values: Sequence[Array]) -> ExecutionPlan:
-        """The plan for inputs of these shapes. Raises UsageError (E10405) if they are those of no gear."""
+    def choose(self, values: Sequence[Array]) -> DirectRun:
+        """The run for inputs of these shapes. Raises UsageError (E10405) if they are those of no gear."""
         shapes = tuple([value.shape for value in values])
-        plan = self._by_shapes.get(shapes)
-        if plan is None:
+        run = self._by_shapes.get(shapes)
+        if run is None:
             raise self._no_gear(shapes)
-        return plan
+        return run
 
     def _no_gear(self, shapes: tuple[tuple[int, ...], ...]) -> UsageError:
         """Name the first input that has such a shape in no gear, or all inputs if only together they fit none."""

@@ -5,14 +5,18 @@ from __future__ import annotations
 import sys
 from collections import deque
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from atcpy.errors import PackageCorrupt
 from atcpy.ir import DType
 from atcpy.ir.shape import StaticShape, element_count
 from atcpy.ir.tensor import Array
 from atcpy.om.bits import pack_bits, unpack_bits
+
+if TYPE_CHECKING:
+    from atcpy.ir import CountedOutput
 
 # Only buffers between these sizes are reused: small ones cost nothing, huge ones should be returned to the system.
 MIN_REUSED_BYTES = 1 << 15
@@ -113,6 +117,24 @@ def from_memory(raw: Array, dtype: DType, shape: StaticShape) -> Array:
     """The array in these bytes, not copied; elements of 2 and 4 bits get a byte each."""
     flat = raw if dtype.bits >= 8 else unpack_bits(raw, dtype, element_count(shape))
     return flat.view(dtype.numpy).reshape(shape)
+
+
+def cut(results: Sequence[Array], counted: CountedOutput) -> Array:
+    """Cut a result out of a larger buffer, at whose beginning it is. Raises PackageCorrupt (P0005) if it is not."""
+    buffer = results[counted.output]
+    count = int(results[counted.count][0])
+    if counted.axes == (0,) and 0 <= count <= len(buffer):
+        return _cut_part(buffer[:count], buffer)
+    shape = tuple([count if axis in counted.axes else size for axis, size in enumerate(buffer.shape)])
+    if count < 0 or element_count(shape) > buffer.size:
+        raise PackageCorrupt("P0005", f"a result of shape {list(shape)} is cut out of {buffer.size} elements")
+    return _cut_part(buffer.reshape(-1)[: element_count(shape)].reshape(shape), buffer)
+
+
+def _cut_part(part: Array, buffer: Array) -> Array:
+    """The part itself, which keeps the buffer, if it is large and most of it; else a copy."""
+    is_kept = part.nbytes >= MIN_REUSED_BYTES and buffer.nbytes <= MAX_UNUSED * part.nbytes
+    return part if is_kept else part.copy()
 
 
 def owned(results: Sequence[Any], borrowed: Sequence[Any]) -> list[Any]:

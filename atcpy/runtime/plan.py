@@ -21,12 +21,13 @@ from atcpy.kernels import _kernels
 from atcpy.kernels.record import HOST_FAMILY, STREAM_ACTIVE, HostSlot, read_order, read_slots
 from atcpy.om.task_record import TaskRecord, TaskRecords
 from atcpy.runtime.distributed.world import World
-from atcpy.runtime.memory import BufferPool, as_bytes, from_memory, readable, to_memory
+from atcpy.runtime.memory import BufferPool, as_bytes, cut, from_memory, readable, to_memory
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from atcpy.ir import Node
+    from atcpy.ir import CountedOutput, Node
+    from atcpy.runtime.profile import Profile
     from atcpy.runtime.recording import Recording
 
 _FAULTS = {
@@ -132,15 +133,10 @@ class ExecutionPlan:
         """The segment of a plan that runs in C as a whole, as nearly all do: small models take microseconds."""
         return self.segments[0] if len(self.segments) == 1 and not self.segments[0].on_host else None
 
-    @cached_property
-    def call(self) -> _kernels.PlanCall | None:
-        """Runs the plan in C, from a dict of arrays to its outputs; None if some are not in memory as in arrays, or if
-        Python runs some of the tasks.
-        """
-        if self._only_segment is None or any(port.dtype.bits < 8 for port in (*self.inputs, *self.outputs)):
-            return None
-        inputs = tuple((port.name, port.dtype.numpy, port.shape) for port in self.inputs)
-        return _kernels.PlanCall(self.plan, np.ndarray, inputs, tuple(pool.take for pool in self.pools))
+    @property
+    def runs_in_c(self) -> bool:
+        """Does C run all of it, on arrays as they are in memory?"""
+        return self._only_segment is not None and all(port.dtype.bits >= 8 for port in (*self.inputs, *self.outputs))
 
     @cached_property
     def nodes(self) -> Sequence[Node]:
@@ -176,19 +172,6 @@ class ExecutionPlan:
             port = self.outputs[index]
             outputs[index] = from_memory(outputs[index], port.dtype, port.shape)
         return outputs
-
-    def run_fed(self, feeds: Mapping[str, Any]) -> list[Array] | None:
-        """What `run` does without targets, in a tenth of its time; None if the feeds are not exactly arrays of the
-        ports' types and shapes, or there is another reason to take the long way.
-        """
-        if self.call is None:
-            return None
-        try:
-            return self.call.run(feeds)
-        except MemoryError:
-            return None  # the long way tells what there is no memory for
-        except _kernels.Fault as fault:
-            raise self._invalid(fault) from fault
 
     def run_in(
         self,
@@ -254,7 +237,7 @@ class ExecutionPlan:
             try:
                 done = run.iterate(count, swaps, [*strides], condition)
             except _kernels.Fault as fault:
-                raise self._invalid(fault) from fault
+                raise self.invalid(fault) from fault
             if done % 2:
                 _exchange(inputs, outputs, swaps)
             return done
@@ -284,9 +267,10 @@ class ExecutionPlan:
                 events = recording.events
                 events.count = run.execute(segment.first, segment.last, recording.memory, events.memory, events.count)
         except _kernels.Fault as fault:
-            raise self._invalid(fault) from fault
+            raise self.invalid(fault) from fault
 
-    def _invalid(self, fault: _kernels.Fault) -> ModelInvalid:
+    def invalid(self, fault: _kernels.Fault) -> ModelInvalid:
+        """The error for a task of the plan that met such values."""
         task, code, value, bound = fault.args
         node = self.node(self.tasks[task].op_index)
         field = ""
@@ -332,6 +316,87 @@ class ExecutionPlan:
             packed = to_memory(result, dtype)
             if packed.ctypes.data != raw.ctypes.data:
                 raw[:] = packed
+
+
+class Feed(NamedTuple):
+    """An input of a direct run: its type and shape, and the bytes that it has, if the plan is for these alone."""
+
+    port: PlanPort
+    content: bytes | None = None
+
+
+class Ports(NamedTuple):
+    """How the inputs and outputs of a model are those of a plan.
+
+    feeds: the inputs of the model. inputs: the feed that each input of the plan is. outputs: for each output of the
+    model, that of the plan, and the count that cuts it.
+    """
+
+    feeds: tuple[Feed, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[tuple[int, CountedOutput | None], ...]
+
+
+@dataclass(frozen=True)
+class DirectRun:
+    """A plan that is all of a run, from arrays or a dict of them to the outputs of a model. Without `ports` its inputs
+    and outputs are those of the model.
+
+    A plan is made for the shapes of its inputs and, where sizes follow from the elements of some, for these elements
+    too: Range, or Pad and Reshape to sizes that are fed. So a direct run serves arrays of certain types and shapes,
+    some of them with a certain content. It knows all of that itself, and C compares the feeds with it before the plan
+    runs. Hence a session may always try the direct run that it took last, whatever it or other threads ran since; other
+    feeds go the long way, which checks them, and finds or makes the direct run for them.
+
+    A task may count what there is of a result, as that of NonZero does. The plan then has memory for the most that
+    there can be, and the result is cut out of it by the count, a number that a hostile package may have written.
+    """
+
+    plan: ExecutionPlan
+    ports: Ports | None = None
+
+    def run(self, values: Sequence[Array], profile: Profile | None = None) -> list[Array]:
+        """The outputs for inputs that it serves. Raises what `ExecutionPlan.run` does, and PackageCorrupt (P0005)."""
+        arrays = values if self.ports is None else [values[index] for index in self.ports.inputs]
+        return self._outputs(self.plan.run(arrays) if profile is None else profile.run_plan(self.plan, arrays))
+
+    def run_fed(self, feeds: Mapping[str, Any]) -> list[Array] | None:
+        """What `run` does, in a tenth of its time; None if the feeds are not exactly what it serves, or there is
+        another reason to take the long way.
+        """
+        if self._call is None:
+            return None
+        try:
+            results = self._call.run(feeds)
+        except MemoryError:
+            return None  # the long way tells what there is no memory for
+        except _kernels.Fault as fault:
+            raise self.plan.invalid(fault) from fault
+        return results if results is None or self.ports is None else self._outputs(results)
+
+    @cached_property
+    def _call(self) -> _kernels.PlanCall | None:
+        """Runs the plan in C, from a dict of arrays to its outputs."""
+        if not self.plan.runs_in_c:
+            return None
+        if self.ports is None:
+            feeds = tuple(map(Feed, self.plan.inputs))
+        else:
+            taken = self.ports.inputs
+            others = (index for index in range(len(self.ports.feeds)) if index not in taken)
+            feeds = tuple(self.ports.feeds[index] for index in (*taken, *others))
+        inputs = tuple((port.name, port.dtype.numpy, port.shape, content) for port, content in feeds)
+        return _kernels.PlanCall(self.plan.plan, np.ndarray, inputs, tuple(pool.take for pool in self.plan.pools))
+
+    def _outputs(self, results: list[Array]) -> list[Array]:
+        if self.ports is None:
+            return results
+        try:
+            return [
+                results[index] if counted is None else cut(results, counted) for index, counted in self.ports.outputs
+            ]
+        except MemoryError as error:
+            raise ResourceLimit("R0001", f"no memory for the results: {error}") from error
 
 
 def _exchange(inputs: list[Array], outputs: list[Array], swaps: Sequence[tuple[int, int]]) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from atcpy.om.task_record import TaskRecords
     from atcpy.runtime.host import RuntimeValue
     from atcpy.runtime.on_demand import ShapeCache
-    from atcpy.runtime.plan import ExecutionPlan
+    from atcpy.runtime.plan import DirectRun, ExecutionPlan
     from atcpy.runtime.procedure import Procedure
     from atcpy.runtime.profile import Profile
 
@@ -80,9 +80,9 @@ class PlannedModel:
         self._is_compiled = True
         return owned(self._find_procedure().run(values, planned=False, profile=profile), values)
 
-    def find_plan(self, values: Sequence[Array]) -> ExecutionPlan | None:
-        """The plan that was all of a run with inputs of these shapes; None if it took more."""
-        return self._cluster.find_plan(values)
+    def find_run(self, values: Sequence[Array]) -> DirectRun | None:
+        """What is all of a run with these inputs, if that is one plan, and one with such inputs was run."""
+        return self._cluster.find_run(values)
 
     def plans(self) -> Iterator[ExecutionPlan]:
         """The plans for shapes that were met."""

@@ -21,7 +21,7 @@ from atcpy.runtime.hybrid import HybridGraph, broken_package
 from atcpy.runtime.iterations import BodyPlan
 from atcpy.runtime.memory import owned
 from atcpy.runtime.on_demand import ShapeCache
-from atcpy.runtime.plan import ExecutionPlan
+from atcpy.runtime.plan import DirectRun, ExecutionPlan
 from atcpy.runtime.profile import Profile, run_alone
 from atcpy.runtime.symbolic import PlanContext, SymbolicCluster
 
@@ -131,7 +131,7 @@ class Procedure:
                 released[number].append(slot)
         return [replace(step, released=tuple(slots)) for step, slots in zip(steps, released, strict=True)]
 
-    def find_plan(self, values: Sequence[RuntimeValue]) -> ExecutionPlan | None:
+    def find_run(self, values: Sequence[RuntimeValue]) -> DirectRun | None:
         """None: no one plan is all of a run."""
         return None
 

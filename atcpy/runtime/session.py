@@ -29,7 +29,7 @@ from atcpy.runtime.deadline import RunDeadline
 from atcpy.runtime.distributed.world import SingleRank, World
 from atcpy.runtime.loader import bind_compiled, bind_package, missing_custom_ops
 from atcpy.runtime.memory import as_array
-from atcpy.runtime.plan import ExecutionPlan
+from atcpy.runtime.plan import DirectRun, ExecutionPlan
 from atcpy.runtime.shared_packages import open_shared_package
 from atcpy.runtime.workers import choose_workers
 from atcpy.sizes import MemoryLimit, misfit
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from atcpy.runtime.states import BoundStates, StatePlans
 
 DEFAULT_SHAPE_CACHE = 16
-_MAX_SERVED = 256
+_MAX_CHECKED = 256
 _NONE_FED: frozenset[int] = frozenset()
 
 
@@ -160,7 +160,7 @@ class InferenceSession:
         self._world = world or SingleRank()
         self._is_agreed = self._world.ranks == 1
         self._model: PackagedModel | None = None
-        self._plan: ExecutionPlan | None = None
+        self._direct: DirectRun | None = None
         self._gears: GearPlans | None = None
         self._gear_shapes: dict[str, frozenset[tuple[int, ...]]] = {}
         self._procedure: Procedure | PlannedModel | None = None
@@ -176,9 +176,10 @@ class InferenceSession:
             self._inputs, self._outputs = _open_ports(self._package)
             self._gear_shapes = {port.name: frozenset(port.gears) for port in self._inputs}
         else:
-            self._plan = bind_package(self._package, lambda: self.model.graph, workers=self._workers, world=self._world)
-            self._inputs = [NodeArg(p.name, p.shape, _type_name(p.dtype), p.dtype) for p in self._plan.inputs]
-            self._outputs = [NodeArg(p.name, p.shape, _type_name(p.dtype), p.dtype) for p in self._plan.outputs]
+            plan = bind_package(self._package, lambda: self.model.graph, workers=self._workers, world=self._world)
+            self._direct = DirectRun(plan)
+            self._inputs = [NodeArg(p.name, p.shape, _type_name(p.dtype), p.dtype) for p in plan.inputs]
+            self._outputs = [NodeArg(p.name, p.shape, _type_name(p.dtype), p.dtype) for p in plan.outputs]
         if limit is not None:
             for plan in self.plans:
                 limit.check(plan.run_bytes, f"a run with {self.threads} threads")
@@ -196,9 +197,8 @@ class InferenceSession:
         self._output_by_name = {port.name: index for index, port in reversed([*enumerate(self._outputs)])}
         self._by_name = {port.name: index for index, port in enumerate(self._inputs)}
         self._numpy = {port.name: port.dtype.numpy for port in self._inputs}
-        # By the shapes of all inputs that were fed and fit: the plan that is all of their run, if one is.
-        self._served: dict[tuple[tuple[int, ...], ...], ExecutionPlan | None] = {}
-        self._last_plan: ExecutionPlan | None = None
+        self._checked: set[tuple[tuple[int, ...], ...]] = set()  # shapes of all inputs that were fed and fit
+        self._last_run: DirectRun | None = None
 
     def _load_procedure(self, shape_cache: int, limit: MemoryLimit | None) -> None:
         """Load a package whose shapes are not all known."""
@@ -292,8 +292,8 @@ class InferenceSession:
     @property
     def plans(self) -> list[ExecutionPlan]:
         """The plan of the model, or of each gear; where shapes are unknown, those that are compiled by now."""
-        if self._plan is not None:
-            return [self._plan]
+        if self._direct is not None:
+            return [self._direct.plan]
         if self._gears is not None:
             return list(self._gears.plans)
         return [] if self._procedure is None else list(self._procedure.plans())
@@ -477,37 +477,45 @@ class InferenceSession:
         return plan.run(values, targets=targets)
 
     def _run_fed(self, feeds: Mapping[str, Any], profile: Profile | None) -> list[Any]:
-        """All outputs where no state is bound. Shapes that were fed before are neither checked nor dispatched again."""
-        last = self._last_plan  # another thread may have fed other shapes in between
+        """All outputs where no state is bound. Inputs like those that were fed before are neither checked nor
+        dispatched again.
+        """
+        last = self._last_run  # another thread may have fed others in between
         if last is not None and profile is None:
             results = last.run_fed(feeds)
             if results is not None:
                 return results
-        shapes = self._shapes_of(feeds)
-        if shapes is None:
-            return self._compute(self._check_feeds(feeds), feeds, profile)
-        served = self._served  # another thread may begin anew
-        if shapes in served:
-            values, plan = [feeds[name] for name in self._numpy], served[shapes]
-            self._last_plan = plan
-            if plan is None:
-                return self._compute(values, feeds, profile)
-            return plan.run(values) if profile is None else profile.run_plan(plan, values)
-        values = self._check_feeds(feeds)
-        results = self._compute(values, feeds, profile)
-        if len(self._served) >= _MAX_SERVED:
-            self._served = {}
-        self._served[shapes] = self._find_plan(values)
-        return results
+        values = self._values_of(feeds)
+        run = self._last_run = self._find_run(values)
+        return self._compute(values, feeds, profile) if run is None else run.run(values, profile)
 
-    def _find_plan(self, values: Sequence[Any]) -> ExecutionPlan | None:
-        """The plan that was all of a run with inputs of these shapes; None if it took more."""
-        if self._plan is not None:
-            return self._plan
+    def _values_of(self, feeds: Mapping[str, Any]) -> list[Any]:
+        """The inputs in order. Shapes that fit before are not checked again."""
+        shapes, checked = self._shapes_of(feeds), self._checked  # another thread may begin anew
+        if shapes in checked:
+            return [feeds[name] for name in self._numpy]
+        values = self._check_feeds(feeds)
+        if shapes is not None:
+            if len(checked) >= _MAX_CHECKED:
+                checked = self._checked = set()
+            checked.add(shapes)
+        return values
+
+    def _find_run(self, values: Sequence[Any]) -> DirectRun | None:
+        """What is all of a run with these inputs, if that is one plan; where shapes are unknown, from the second run
+        with such inputs on.
+        """
+        if self._direct is not None:
+            return self._direct
         if self._gears is not None:
             return self._gears.choose(values)
         assert self._procedure is not None
-        return None if self._package.default_inputs else self._procedure.find_plan(values)
+        return None if self._package.default_inputs else self._procedure.find_run(values)
+
+    def _find_plan(self, values: Sequence[Any]) -> ExecutionPlan | None:
+        """The plan that is all of a run with inputs of these shapes, whatever they hold; None if it takes more."""
+        run = self._find_run(values)
+        return None if run is None or run.ports is not None else run.plan
 
     def bind_state(self, states: Mapping[str, str], *, capacity: int) -> None:
         """Keep caches in the session from run to run. `states` maps outputs to inputs: what the output is, is the input
@@ -536,10 +544,10 @@ class InferenceSession:
         return self._states
 
     def _compute(self, values: Sequence[Any], feeds: Mapping[str, Any], profile: Profile | None = None) -> list[Any]:
-        plan = self._plan if self._gears is None else self._gears.choose(values)
+        run = self._direct if self._gears is None else self._gears.choose(values)
         try:
-            if plan is not None:
-                return plan.run(values) if profile is None else profile.run_plan(plan, values)
+            if run is not None:
+                return run.run(values, profile)
             assert self._procedure is not None
             defaults = self._package.default_inputs
             fed = frozenset(index for index in defaults if self._inputs[index].name in feeds) if defaults else _NONE_FED

@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from threading import Lock
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
 
 from atcpy.errors import CODES, ModelInvalid, PackageCorrupt, ResourceLimit, Where
-from atcpy.ir import ClusterVariant, CountedOutput, PlannedCluster, SymbolicPlan, Variable
+from atcpy.ir import ClusterVariant, PlannedCluster, SymbolicPlan, Variable
 from atcpy.ir.shape import element_count
 from atcpy.ir.tensor import Array
 from atcpy.kernels import _kernels
@@ -25,8 +26,8 @@ from atcpy.om.package import Package
 from atcpy.om.task_record import TaskRecords
 from atcpy.runtime.distributed.world import World
 from atcpy.runtime.iterations import BodyOutput, BodyPlan, Origin
-from atcpy.runtime.memory import MAX_UNUSED, MIN_REUSED_BYTES, new_buffers, owned
-from atcpy.runtime.plan import ExecutionPlan, PlanPort, segments_of
+from atcpy.runtime.memory import cut, new_buffers, owned
+from atcpy.runtime.plan import DirectRun, ExecutionPlan, Feed, PlanPort, Ports, segments_of
 from atcpy.runtime.workers import Workers
 from atcpy.sizes import MemoryLimit
 
@@ -36,6 +37,8 @@ if TYPE_CHECKING:  # their modules import the records of all operators
     from atcpy.runtime.profile import Profile
 
 InstanceT = TypeVar("InstanceT")
+# The shapes of the inputs of a run, and the content of those whose elements plans are made for.
+_Key = tuple[tuple[tuple[int, ...], ...], tuple[bytes, ...]]
 # A plan, the bytes of its inputs and outputs, the shapes of its outputs, and the bytes of its arena.
 Completed = tuple[_kernels.Plan, list[int], list[tuple[int, ...]], int]
 MAX_INSTANCES = 256  # of plans for shapes that were met; some kilobytes each
@@ -126,10 +129,11 @@ class SymbolicCluster:
         """
         self._record, self._find_nodes, self._is_checked = record, find_nodes, is_checked
         self._origins = _origins(record.variants)
-        inputs = len(record.inputs)
-        self._is_by_shapes = [_is_by_shapes(variant, inputs) for variant in record.variants]
-        pairs = zip(record.variants, self._is_by_shapes, strict=True)
-        self._is_direct = [is_by_shapes and _gives_all(variant, inputs) for variant, is_by_shapes in pairs]
+        self._is_direct = [serves_directly(variant, record.inputs) for variant in record.variants]
+        # The inputs whose elements the plans of direct runs are made for.
+        direct = (variant.plans[0] for variant in compress(record.variants, self._is_direct))
+        symbols = (symbol for plan in direct for symbol in plan.symbols)
+        self._by_content = sorted({symbol.variable for symbol in symbols if symbol.is_element})
         self._plans: list[list[PlanTemplate]] = []
         for variant, origins, is_direct in zip(record.variants, self._origins, self._is_direct, strict=True):
             self._plans.append(list(_load(variant, record.inputs, context, origins, self._plans, is_direct=is_direct)))
@@ -138,8 +142,7 @@ class SymbolicCluster:
             frozenset(index for plan in variant.plans for index in plan.inputs) for variant in record.variants
         ]
         self._last = 0  # the variant that served last
-        # By the shapes of the inputs: the variant that served them last, and its plan if their shapes determine it.
-        self._known: dict[tuple[tuple[int, ...], ...], tuple[int, ExecutionPlan | None]] = {}
+        self._known: dict[_Key, tuple[int, DirectRun | None]] = {}  # the variant that served such inputs last
 
     def run(
         self, values: Sequence[RuntimeValue], profile: Profile | None = None, fed: frozenset[int] = frozenset()
@@ -153,11 +156,10 @@ class SymbolicCluster:
         if fed:
             numbers = (number for number, read in enumerate(self._read) if fed <= read)
             return next(filter(None, (self._run_variant(number, values, profile, done) for number in numbers)), None)
-        shapes = tuple([value.shape for value in values])
-        number, direct = self._known.get(shapes, (None, None))
-        if number is not None and direct is not None:
-            whole = direct.run(values) if profile is None else profile.run_plan(direct, values)
-            return whole if self._is_direct[number] else self._cut_outputs(number, whole)
+        key = self._key(values)
+        number, direct = self._known.get(key, (None, None))
+        if direct is not None:
+            return direct.run(values, profile)
         results = None if number is None else self._run_variant(number, values, profile, done)
         if results is not None:
             return results
@@ -166,24 +168,43 @@ class SymbolicCluster:
         for number in (last, *(other for other in range(len(self._plans)) if other != last)):
             results = self._run_variant(number, values, profile, done)
             if results is not None:
-                self._remember(shapes, number, values)
+                self._remember(key, number, values)
                 return results
         return None
 
-    def find_plan(self, values: Sequence[Array]) -> ExecutionPlan | None:
-        """The plan that was all of a run with inputs of these shapes; None if it took more."""
-        number, plan = self._known.get(tuple([value.shape for value in values]), (None, None))
-        return plan if number is not None and self._is_direct[number] else None
+    def find_run(self, values: Sequence[Array]) -> DirectRun | None:
+        """What serves all of a run with these inputs, if one with such inputs was served before by one plan."""
+        return self._known.get(self._key(values), (None, None))[1]
 
-    def _remember(self, shapes: tuple[tuple[int, ...], ...], number: int, values: Sequence[Array]) -> None:
+    def _key(self, values: Sequence[Array]) -> _Key:
+        """What plans of direct runs depend on."""
+        shapes = tuple([value.shape for value in values])
+        return shapes, tuple([values[index].tobytes() for index in self._by_content]) if self._by_content else ()
+
+    def _remember(self, key: _Key, number: int, values: Sequence[Array]) -> None:
         if len(self._known) >= MAX_INSTANCES:
             self._known.clear()
-        plan = self._plans[number][0] if self._is_by_shapes[number] else None
         self._last = number
-        self._known[shapes] = (
-            number,
-            None if plan is None else self._instance(plan, (self._origins[number][0], 0), values),
+        self._known[key] = number, self._direct_run(key, number, values) if self._is_direct[number] else None
+
+    def _direct_run(self, key: _Key, number: int, values: Sequence[Array]) -> DirectRun | None:
+        variant, variables = self._record.variants[number], self._record.inputs
+        [plan] = variant.plans
+        instance = self._instance(self._plans[number][0], (self._origins[number][0], 0), values)
+        if instance is None:
+            return None
+        outputs = tuple([index - len(variables) for index in variant.outputs])
+        shapes, contents = key
+        takes_all = plan.inputs == tuple(range(len(variables))) and not contents
+        if takes_all and outputs == tuple(range(len(plan.outputs))) and not plan.counted:
+            return DirectRun(instance)
+        content_of = dict(zip(self._by_content, contents, strict=True))
+        feeds = tuple(
+            Feed(PlanPort(variable.name, variable.dtype, shape), content_of.get(index))
+            for index, (variable, shape) in enumerate(zip(variables, shapes, strict=True))
         )
+        counted = {item.output: item for item in plan.counted}
+        return DirectRun(instance, Ports(feeds, plan.inputs, tuple((index, counted.get(index)) for index in outputs)))
 
     def _serves(self, values: Sequence[RuntimeValue]) -> bool:
         return self._is_checked or all(map(_fits, self._record.inputs, values))
@@ -207,22 +228,13 @@ class SymbolicCluster:
                         return None  # a rule may be broken for that alone
                     raise
                 for counted in plan.record.counted:
-                    results[counted.output] = _cut(results, counted)
+                    results[counted.output] = cut(results, counted)
                 done[key] = results
             variables += results
         if variant.condition is not None and variables[variant.condition].any():
             return None
         outputs = [variables[index] for index in variant.outputs]
-        return outputs if len(variant.plans) == 1 else owned(outputs, values)
-
-    def _cut_outputs(self, number: int, results: list[Array]) -> list[Array]:
-        """The outputs of a variant of one plan."""
-        variant = self._record.variants[number]
-        [plan] = variant.plans
-        for counted in plan.counted:
-            results[counted.output] = _cut(results, counted)
-        first = len(self._record.inputs)
-        return [results[index - first] for index in variant.outputs]
+        return outputs if self._is_direct[number] else owned(outputs, values)
 
     def body_plan(self, values: Sequence[RuntimeValue]) -> BodyPlan | None:
         """The one plan that the cluster is for these inputs; None if it takes several, or no variant serves them."""
@@ -257,21 +269,16 @@ class SymbolicCluster:
         return self._instances.find((*key, *sizes), lambda: plan.complete(sizes, variables, self._find_nodes))
 
 
-def _gives_all(variant: ClusterVariant[TaskRecords], inputs: int) -> bool:
-    """Does a variant of one plan give all of its outputs, in their order and as they are?"""
-    [plan] = variant.plans
-    return variant.outputs == tuple(range(inputs, inputs + len(plan.outputs))) and not plan.counted
-
-
-def _is_by_shapes(variant: ClusterVariant[TaskRecords], inputs: int) -> bool:
-    """Is a variant one plan that takes all inputs, in their order, and that their shapes alone determine?"""
+def serves_directly(variant: ClusterVariant[TaskRecords], inputs: Sequence[Variable]) -> bool:
+    """Is a variant one plan, which the shapes of the inputs determine, and the content of small ones?"""
     if len(variant.plans) != 1 or variant.condition is not None:
         return False
     [plan] = variant.plans
+    read = [inputs[symbol.variable] for symbol in plan.symbols if symbol.is_element]
     return (
-        plan.inputs == tuple(range(inputs))
-        and all(index >= inputs for index in variant.outputs)
-        and not any(symbol.is_element for symbol in plan.symbols)
+        all(index >= len(inputs) for index in variant.outputs)
+        and len(set(variant.outputs)) == len(variant.outputs)
+        and all(-1 not in variable.dims and element_count(variable.dims) <= len(plan.symbols) for variable in read)
     )
 
 
@@ -304,7 +311,7 @@ def _load(
             variables += plan.outputs
             continue
         # What goes through further steps is copied if it is a view, as results in shared memory are.
-        buffers = tuple(new_buffers() for _ in plan.outputs) if is_direct else None
+        buffers = tuple(new_buffers() for _ in plan.outputs) if is_direct and not plan.counted else None
         yield PlanTemplate(plan, variables, context, buffers)
         variables += plan.outputs
 
@@ -317,24 +324,6 @@ def _fits(variable: Variable, value: RuntimeValue) -> bool:
         and value.ndim == len(variable.dims)
         and all(dim in (-1, size) for dim, size in zip(variable.dims, value.shape, strict=True))
     )
-
-
-def _cut(results: Sequence[Array], counted: CountedOutput) -> Array:
-    """Cut a result out of a larger buffer, at whose beginning it is. Raises PackageCorrupt (P0005) if it is not."""
-    buffer = results[counted.output]
-    count = int(results[counted.count][0])
-    if counted.axes == (0,) and 0 <= count <= len(buffer):
-        return _cut_part(buffer[:count], buffer)
-    shape = tuple([count if axis in counted.axes else size for axis, size in enumerate(buffer.shape)])
-    if count < 0 or element_count(shape) > buffer.size:
-        raise PackageCorrupt("P0005", f"a result of shape {list(shape)} is cut out of {buffer.size} elements")
-    return _cut_part(buffer.reshape(-1)[: element_count(shape)].reshape(shape), buffer)
-
-
-def _cut_part(part: Array, buffer: Array) -> Array:
-    """The part itself, which keeps the buffer, if it is large and most of it; else a copy."""
-    is_kept = part.nbytes >= MIN_REUSED_BYTES and buffer.nbytes <= MAX_UNUSED * part.nbytes
-    return part if is_kept else part.copy()
 
 
 class PlanTemplate:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ import pytest
 from atcpy import InferenceSession
 from atcpy.errors import AtcError, ModelInvalid, PackageCorrupt, ResourceLimit, UsageError
 from atcpy.kernels import _kernels
-from atcpy.runtime.plan import ExecutionPlan
+from atcpy.runtime.plan import DirectRun
 from tests.models_in_text import package
 
 TWO = "m (float[2,3] x, int64[2,3] n) => (float[2,3] y, int64[2,3] z) { y = Relu(x) z = Abs(n) }"
@@ -28,26 +28,26 @@ class Subclass(np.ndarray[Any, Any]):
     """An array that is no plain one."""
 
 
-def served(text: str = TWO, feeds: dict[str, np.ndarray] = FEEDS) -> tuple[InferenceSession, ExecutionPlan]:
-    """A session that knows the shapes of these feeds, and its plan for them."""
+def served(text: str = TWO, feeds: Mapping[str, np.ndarray] = FEEDS) -> tuple[InferenceSession, DirectRun]:
+    """A session that has met these feeds, and its direct run for them."""
     session = InferenceSession(package(text), threads=1)
     session.run(None, feeds)
     session.run(None, feeds)
-    [plan] = session.plans if text != OPEN else [session._find_plan(list(feeds.values()))]
-    assert plan is not None
-    return session, plan
+    run = session._last_run
+    assert run is not None
+    return session, run
 
 
 @pytest.mark.parametrize("text", [TWO, OPEN], ids=["fixed", "open"])
 @pytest.mark.parametrize("names", [None, ["z", "y"], ["y"], ("z", "z"), []])
 def test_it_gives_what_other_runs_give(text: str, names: list[str] | None) -> None:
-    session, plan = served(text)
+    session, run = served(text)
     results = session.run(names, FEEDS)
     expected = {"y": np.maximum(X, 0), "z": np.abs(N)}
     for name, result in zip("yz" if names is None else names, results, strict=True):
         np.testing.assert_array_equal(result, expected[name])
         assert result.dtype == expected[name].dtype and result.flags.owndata and result.flags.writeable
-    direct = plan.run_fed(FEEDS)
+    direct = run.run_fed(FEEDS)
     assert direct is not None
     for result, right in zip(direct, expected.values(), strict=True):
         np.testing.assert_array_equal(result, right)
@@ -59,8 +59,8 @@ def test_it_gives_what_other_runs_give(text: str, names: list[str] | None) -> No
     ids=["pickled", "in another order", "a type of another name"],
 )
 def test_feeds_that_equal_the_inputs_are_served(feeds: dict[str, np.ndarray]) -> None:
-    _, plan = served()
-    direct = plan.run_fed(feeds)
+    _, run = served()
+    direct = run.run_fed(feeds)
     assert direct is not None
     np.testing.assert_array_equal(direct[1], np.abs(N))
 
@@ -81,9 +81,9 @@ SAME_ANSWER: dict[str, Callable[[], object]] = {
 
 @pytest.mark.parametrize("feeds", SAME_ANSWER.values(), ids=SAME_ANSWER)
 def test_other_forms_of_the_feeds_go_the_long_way(feeds: Callable[[], Any]) -> None:
-    session, plan = served()
+    session, run = served()
     given = feeds()
-    assert plan.run_fed(given) is None
+    assert run.run_fed(given) is None
     y, z = session.run(None, given)
     np.testing.assert_array_equal(y, np.maximum(X, 0))
     np.testing.assert_array_equal(z, np.abs(N))
@@ -108,12 +108,12 @@ REFUSED: dict[str, tuple[Any, str]] = {
 
 @pytest.mark.parametrize(("feeds", "code"), REFUSED.values(), ids=REFUSED)
 def test_feeds_that_do_not_fit_are_refused_as_before(feeds: Any, code: str) -> None:
-    session, plan = served()
-    assert plan.run_fed(feeds) is None
+    session, run = served()
+    assert run.run_fed(feeds) is None
     with pytest.raises(UsageError) as caught:
         session.run(None, feeds)
     assert caught.value.code == code
-    assert plan.run_fed(FEEDS) is not None
+    assert run.run_fed(FEEDS) is not None
 
 
 @pytest.mark.parametrize(
@@ -129,8 +129,8 @@ def test_it_serves_all_ports_that_are_arrays(text: str, feeds: dict[str, np.ndar
     session = InferenceSession(package(text), threads=1)
     if feeds is None:
         feeds = {port.name: np.ones(port.shape, port.dtype.numpy) for port in session.get_inputs()}
-    session, plan = served(text, feeds)
-    direct = plan.run_fed(feeds)
+    session, run = served(text, feeds)
+    direct = run.run_fed(feeds)
     assert direct is not None
     np.testing.assert_array_equal(direct[0], -feeds["x"])
     assert direct[0].shape == feeds["x"].shape
@@ -143,7 +143,7 @@ def test_elements_of_four_bits_and_plans_without_tasks_go_the_long_way(port: str
     feeds = {"x": np.ones(x.shape).astype(x.dtype.numpy)}
     for _ in range(4):
         np.testing.assert_array_equal(session.run(None, feeds)[0], feeds["x"])
-    assert session.plans[0].run_fed(feeds) is None
+    assert session._last_run is not None and session._last_run.run_fed(feeds) is None
 
 
 def test_a_node_that_fails_is_named_at_each_run() -> None:
@@ -182,8 +182,9 @@ def test_a_package_that_was_written_to_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_memory_that_it_gets_is_checked() -> None:
-    _, plan = served()
-    ports = tuple((port.name, port.dtype.numpy, port.shape) for port in plan.inputs)
+    _, run = served()
+    plan = run.plan
+    ports = tuple((port.name, port.dtype.numpy, port.shape, None) for port in plan.inputs)
     right = tuple(pool.take for pool in plan.pools)
 
     def call(*allocators: Callable[[], Any]) -> object:
@@ -206,8 +207,9 @@ def refuse() -> None:
 
 
 def test_it_is_made_of_what_the_plan_has() -> None:
-    _, plan = served()
-    ports = tuple((port.name, port.dtype.numpy, port.shape) for port in plan.inputs)
+    _, run = served()
+    plan = run.plan
+    ports = tuple((port.name, port.dtype.numpy, port.shape, None) for port in plan.inputs)
     takes = tuple(pool.take for pool in plan.pools)
     made: Any = _kernels.PlanCall
     for wrong in (
@@ -217,7 +219,14 @@ def test_it_is_made_of_what_the_plan_has() -> None:
     ):
         with pytest.raises(ValueError, match="a call is made once"):
             made(*wrong)
-    for odd in ((1, np.dtype(np.float32), (2, 3)), ("x", np.dtype(np.float32), [2, 3]), ("x", np.dtype(np.float32))):
+    float32 = np.dtype(np.float32)
+    odd_inputs = (
+        (1, float32, (2, 3), None),
+        ("x", float32, [2, 3], None),
+        ("x", float32),
+        ("x", float32, (2, 3), "text"),
+    )
+    for odd in odd_inputs:
         with pytest.raises(TypeError):
             made(plan.plan, np.ndarray, (odd, ports[1]), takes)
     with pytest.raises(TypeError):

@@ -2,15 +2,19 @@
  * this takes as long as a small model.
  *
  *     PlanCall(plan, array_type, inputs, allocators);  call.run(feeds) -> [output, ...], or None
+ *
+ * It is for arrays of certain types and shapes, and where an input has a content, the sizes in the
+ * plan follow from these bytes.
  */
 #include "python/binding.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 struct call_object {
     PyObject_HEAD PyObject *plan;
     PyObject *array_type;
-    PyObject *inputs;     /* a tuple of (name, dtype, shape) */
+    PyObject *inputs; /* those of the plan, then others: a tuple of (name, dtype, shape, content) */
     PyObject *allocators; /* a tuple of functions that return the memory of an output */
     PyObject *dtype_name; /* "dtype" */
 };
@@ -28,16 +32,20 @@ static int call_init(PyObject *object, PyObject *args, PyObject *kwargs)
     if (loaded == NULL)
         return -1;
     if (self->plan != NULL || !PyType_Check(array_type) ||
-        PyTuple_Size(inputs) != loaded->n_inputs || PyTuple_Size(allocators) != loaded->n_outputs) {
+        PyTuple_Size(inputs) < loaded->n_inputs || PyTuple_Size(allocators) != loaded->n_outputs) {
         PyErr_SetString(PyExc_ValueError,
                         "a call is made once: of a type, each input, and memory for each output");
         return -1;
     }
-    for (Py_ssize_t i = 0; i < loaded->n_inputs; i++) {
-        PyObject *name, *dtype, *shape;
-        if (!PyArg_ParseTuple(PyTuple_GetItem(inputs, i), "UOO!", &name, &dtype, &PyTuple_Type,
-                              &shape))
+    for (Py_ssize_t i = 0; i < PyTuple_Size(inputs); i++) {
+        PyObject *name, *dtype, *shape, *content;
+        if (!PyArg_ParseTuple(PyTuple_GetItem(inputs, i), "UOO!O", &name, &dtype, &PyTuple_Type,
+                              &shape, &content))
             return -1;
+        if (content != Py_None && !PyBytes_Check(content)) {
+            PyErr_SetString(PyExc_TypeError, "a content is bytes");
+            return -1;
+        }
     }
     self->dtype_name = PyUnicode_InternFromString("dtype");
     if (self->dtype_name == NULL)
@@ -75,24 +83,62 @@ static bool is_aligned(const Py_buffer *buffer)
     return buffer->itemsize > 0 && (uintptr_t)buffer->buf % (size_t)buffer->itemsize == 0;
 }
 
-/* Binds an array of exactly the type and shape of an input. Where it is another, the caller has to
- * say what is wrong, or to convert it: there may be an exception that does not matter.
- */
-static bool bind_input(const struct call_object *self, struct run_object *run, PyObject *input,
-                       PyObject *feeds)
+static bool has_content(const Py_buffer *buffer, PyObject *content)
+{
+    if (content == Py_None)
+        return true;
+    char *bytes = NULL;
+    Py_ssize_t n = 0;
+    return PyBytes_AsStringAndSize(content, &bytes, &n) == 0 && n == buffer->len &&
+           memcmp(bytes, buffer->buf, (size_t)n) == 0;
+}
+
+static bool fits(const Py_buffer *buffer, PyObject *input)
+{
+    return has_shape(buffer, PyTuple_GetItem(input, 2)) && is_aligned(buffer) &&
+           has_content(buffer, PyTuple_GetItem(input, 3));
+}
+
+/* The array that is fed to an input, if it has exactly its type. */
+static PyObject *find_array(const struct call_object *self, PyObject *input, PyObject *feeds)
 {
     PyObject *array = PyDict_GetItemWithError(feeds, PyTuple_GetItem(input, 0));
     if (array == NULL || !Py_IS_TYPE(array, (PyTypeObject *)self->array_type))
-        return false;
+        return NULL;
     /* An array that was pickled has a dtype of its own. */
     PyObject *dtype = PyObject_GetAttr(array, self->dtype_name);
     const int is_same =
         dtype == NULL ? -1 : PyObject_RichCompareBool(dtype, PyTuple_GetItem(input, 1), Py_EQ);
     Py_XDECREF(dtype);
-    if (is_same != 1)
-        return false;
-    const Py_buffer *buffer = atc_bind_port(run, array);
-    return buffer != NULL && has_shape(buffer, PyTuple_GetItem(input, 2)) && is_aligned(buffer);
+    return is_same == 1 ? array : NULL;
+}
+
+/* Binds the inputs of the plan, if all that is fed is what the call is for. Where it is not, the
+ * caller has to say what is wrong, or to convert it: there may be an exception that does not
+ * matter.
+ */
+static bool bind_inputs(const struct call_object *self, struct run_object *run, PyObject *feeds)
+{
+    for (Py_ssize_t i = 0; i < PyTuple_Size(self->inputs); i++) {
+        PyObject *input = PyTuple_GetItem(self->inputs, i);
+        PyObject *array = find_array(self, input, feeds);
+        if (array == NULL)
+            return false;
+        if (i < run->owner->plan->n_inputs) {
+            const Py_buffer *buffer = atc_bind_port(run, array);
+            if (buffer == NULL || !fits(buffer, input))
+                return false;
+            continue;
+        }
+        Py_buffer buffer;
+        if (PyObject_GetBuffer(array, &buffer, PyBUF_ND) < 0)
+            return false;
+        const bool is_fit = fits(&buffer, input);
+        PyBuffer_Release(&buffer);
+        if (!is_fit)
+            return false;
+    }
+    return true;
 }
 
 /* Memory for all outputs, bound to the run; NULL with an exception. */
@@ -116,18 +162,15 @@ static PyObject *call_run(PyObject *object, PyObject *feeds)
         PyErr_SetString(PyExc_RuntimeError, "the call has no plan");
         return NULL;
     }
-    const Py_ssize_t n_inputs = PyTuple_Size(self->inputs);
-    if (!PyDict_CheckExact(feeds) || PyDict_Size(feeds) != n_inputs)
+    if (!PyDict_CheckExact(feeds) || PyDict_Size(feeds) != PyTuple_Size(self->inputs))
         Py_RETURN_NONE;
     struct run_object *run = atc_new_run(self->plan);
     if (run == NULL)
         return NULL;
-    for (Py_ssize_t i = 0; i < n_inputs; i++) {
-        if (!bind_input(self, run, PyTuple_GetItem(self->inputs, i), feeds)) {
-            PyErr_Clear();
-            Py_DECREF(run);
-            Py_RETURN_NONE;
-        }
+    if (!bind_inputs(self, run, feeds)) {
+        PyErr_Clear();
+        Py_DECREF(run);
+        Py_RETURN_NONE;
     }
     PyObject *outputs = bind_outputs(self, run);
     if (outputs != NULL && !atc_run_range(run, 0, run->owner->plan->n_tasks, NULL))
@@ -139,8 +182,7 @@ static PyObject *call_run(PyObject *object, PyObject *feeds)
 static PyMethodDef call_methods[] = {
     {"run", call_run, METH_O,
      "Runs the plan and returns its outputs; None if the dict has not exactly arrays of the "
-     "inputs' "
-     "types and shapes, contiguous and aligned."},
+     "inputs' types, shapes and contents, contiguous and aligned."},
     {NULL, NULL, 0, NULL},
 };
 static PyType_Slot call_slots[] = {
