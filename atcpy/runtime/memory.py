@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections import deque
 from collections.abc import Sequence
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -121,18 +122,18 @@ def from_memory(raw: Array, dtype: DType, shape: StaticShape) -> Array:
 
 def cut(results: Sequence[Array], counted: CountedOutput) -> Array:
     """Cut a result out of a larger buffer, at whose beginning it is. Raises PackageCorrupt (P0005) if it is not."""
-    buffer = results[counted.output]
-    count = int(results[counted.count][0])
+    buffer, count = results[counted.output], results[counted.count].item()
+    if not counted.axes:
+        return buffer
     if counted.axes == (0,) and 0 <= count <= len(buffer):
-        return _cut_part(buffer[:count], buffer)
-    shape = tuple([count if axis in counted.axes else size for axis, size in enumerate(buffer.shape)])
-    if count < 0 or element_count(shape) > buffer.size:
-        raise PackageCorrupt("P0005", f"a result of shape {list(shape)} is cut out of {buffer.size} elements")
-    return _cut_part(buffer.reshape(-1)[: element_count(shape)].reshape(shape), buffer)
-
-
-def _cut_part(part: Array, buffer: Array) -> Array:
-    """The part itself, which keeps the buffer, if it is large and most of it; else a copy."""
+        part = buffer[:count]
+    else:
+        shape = [count if axis in counted.axes else size for axis, size in enumerate(buffer.shape)]
+        size = prod(shape)
+        if count < 0 or size > buffer.size:
+            raise PackageCorrupt("P0005", f"a result of shape {shape} is cut out of {buffer.size} elements")
+        part = buffer.reshape(-1)[:size].reshape(shape)
+    # It keeps the buffer, if it is large and most of it.
     is_kept = part.nbytes >= MIN_REUSED_BYTES and buffer.nbytes <= MAX_UNUSED * part.nbytes
     return part if is_kept else part.copy()
 
