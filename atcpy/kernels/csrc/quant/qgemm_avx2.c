@@ -341,11 +341,14 @@ static void scheduled(const struct qgemm_tile *t, int blocks, int rows)
                 part.block = b;
                 part.sums = sums[b];
                 part.stretch = stretch + b * panel;
-                if (part.stretch->is_wide && !is_widened) {
-                    widen_rows(&part.x, part.steps, rows, words);
-                    is_widened = true;
+                if (!part.stretch->is_wide) {
+                    bytes_by_rows[rows - 1](&part);
+                    continue;
                 }
-                (part.stretch->is_wide ? words_by_rows : bytes_by_rows)[rows - 1](&part);
+                if (!is_widened)
+                    widen_rows(&part.x, part.steps, rows, words);
+                is_widened = true;
+                words_by_rows[rows - 1](&part);
             }
         }
 }
