@@ -75,7 +75,7 @@ def test_saturates_as_the_scalar_row(y_scale: float, op: str, dtype: str, isa: s
 
 @pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("dtype", ["u1", "i1"])
-@pytest.mark.parametrize("n", [1, 63, 64, 129, 21000])
+@pytest.mark.parametrize("n", [1, 31, 32, 63, 64, 129, 21000])
 def test_byte_table_maps_every_byte(isa: str, dtype: str, n: int) -> None:
     x = every_byte((n,), dtype, 1)
     table = np.random.default_rng(2).permutation(256).astype(np.uint8)
