@@ -216,6 +216,22 @@ def test_arg_finds_nan(op_type: str, last: int, index: int, axis: int, isa: str)
     np.testing.assert_array_equal(run_op(make_node(op_type, [x], attrs), [x], isa=isa)[0], np.full(50, index))
 
 
+@pytest.mark.parametrize("dtype", ["i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"])
+@pytest.mark.parametrize("op_type", ["ArgMax", "ArgMin"])
+@pytest.mark.parametrize("n", [255, 256, 257, 1000, 2**16 + 300])
+def test_arg_of_long_rows_of_integers(n: int, op_type: str, dtype: str) -> None:
+    """The best element stands several times in a row, or is all of it."""
+    info, random = np.iinfo(dtype), np.random.default_rng(n)
+    x = random.integers(info.min, info.max, (12, n), dtype, endpoint=True)
+    for row in x[1:]:
+        row[random.integers(0, n, 3)] = info.max if op_type == "ArgMax" else info.min
+    x[0] = 7
+    find = np.argmax if op_type == "ArgMax" else np.argmin
+    for last, expected in enumerate((find(x, axis=1), n - 1 - find(x[:, ::-1], axis=1))):
+        node = make_node(op_type, [x], {"axis": 1, "select_last_index": last, "keepdims": 0})
+        np.testing.assert_array_equal(run_op(node, [x])[0], expected)
+
+
 @settings(max_examples=trials(100))
 @given(case=shapes(), keepdims=st.integers(0, 1), noop=st.integers(0, 1))
 def test_inference_agrees_with_onnx(case: tuple[tuple[int, ...], tuple[int, ...]], keepdims: int, noop: int) -> None:

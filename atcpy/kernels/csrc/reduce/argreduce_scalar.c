@@ -2,6 +2,8 @@
 #include "core/pieces.h"
 #include "reduce/argreduce.h"
 
+enum { BLOCK = 256 }; /* elements of a row whose positions are compared with the best */
+
 /* True if v comes before the best so far; a NaN comes before every number. */
 #define BEATS(op, v, best, last)                                                                   \
     ((v)op(best) || ((v) != (v) && (best) == (best)) ||                                            \
@@ -21,7 +23,7 @@
 /* Rows of elements that lie behind each other. Few elements of a long row beat all before them; of
  * short rows there are many, so that nothing is asked for each.
  */
-#define SCAN_ROWS(T, op, last)                                                                     \
+#define SCAN_SINGLY(T, op, last)                                                                     \
     for (int64_t item = args->begin; item < args->end; item++) {                                   \
         const T *src = (const T *)args->src[0] + item * p->n;                                      \
         T best = src[0];                                                                           \
@@ -35,7 +37,32 @@
         ((int64_t *)args->dst[0])[item] = at;                                                      \
     }
 
-#define DEFINE_ARGREDUCE(T, symbol)                                                                \
+/* Rows of integers of up to 32 bits, which SSE2 compares: the best element of each block, by
+ * vectors, and at last its position in the best block.
+ */
+#define SCAN_BLOCKS(T, op, last)                                                                   \
+    for (int64_t item = args->begin; item < args->end; item++) {                                   \
+        const T *src = (const T *)args->src[0] + item * p->n;                                      \
+        T best = src[0];                                                                           \
+        int64_t first = 0;                                                                         \
+        for (struct atc_piece piece = {0, 0}; atc_next_piece(args, &piece, p->n);)                 \
+            for (int64_t block = piece.begin; block < piece.end; block += BLOCK) {                 \
+                T v = src[block];                                                                  \
+                for (int64_t i = block + 1; i < min_i64(block + BLOCK, piece.end); i++)            \
+                    v = src[i] op v ? src[i] : v;                                                  \
+                if (BEATS(op, v, best, last)) {                                                    \
+                    best = v;                                                                      \
+                    first = block;                                                                 \
+                }                                                                                  \
+            }                                                                                      \
+        const int64_t end = min_i64(first + BLOCK, p->n); \
+        int64_t at = (last) ? end - 1 : first; \
+        for (int64_t left = end - first; left > 1 && src[at] != best; left--) \
+            at += (last) ? -1 : 1; \
+        ((int64_t *)args->dst[0])[item] = at;                                                      \
+    }
+
+#define DEFINE_ARGREDUCE(T, symbol, SCAN_ROWS)                                                                \
     void symbol(const struct kernel_args *args)                                                    \
     {                                                                                              \
         const struct argreduce_params *p = args->params;                                           \
@@ -68,13 +95,13 @@
         }                                                                                          \
     }
 
-DEFINE_ARGREDUCE(float, argreduce_f32_scalar)
-DEFINE_ARGREDUCE(double, argreduce_f64_scalar)
-DEFINE_ARGREDUCE(int8_t, argreduce_i8_scalar)
-DEFINE_ARGREDUCE(uint8_t, argreduce_u8_scalar)
-DEFINE_ARGREDUCE(int16_t, argreduce_i16_scalar)
-DEFINE_ARGREDUCE(uint16_t, argreduce_u16_scalar)
-DEFINE_ARGREDUCE(int32_t, argreduce_i32_scalar)
-DEFINE_ARGREDUCE(uint32_t, argreduce_u32_scalar)
-DEFINE_ARGREDUCE(int64_t, argreduce_i64_scalar)
-DEFINE_ARGREDUCE(uint64_t, argreduce_u64_scalar)
+DEFINE_ARGREDUCE(float, argreduce_f32_scalar, SCAN_SINGLY)
+DEFINE_ARGREDUCE(double, argreduce_f64_scalar, SCAN_SINGLY)
+DEFINE_ARGREDUCE(int8_t, argreduce_i8_scalar, SCAN_BLOCKS)
+DEFINE_ARGREDUCE(uint8_t, argreduce_u8_scalar, SCAN_BLOCKS)
+DEFINE_ARGREDUCE(int16_t, argreduce_i16_scalar, SCAN_BLOCKS)
+DEFINE_ARGREDUCE(uint16_t, argreduce_u16_scalar, SCAN_BLOCKS)
+DEFINE_ARGREDUCE(int32_t, argreduce_i32_scalar, SCAN_BLOCKS)
+DEFINE_ARGREDUCE(uint32_t, argreduce_u32_scalar, SCAN_BLOCKS)
+DEFINE_ARGREDUCE(int64_t, argreduce_i64_scalar, SCAN_SINGLY)
+DEFINE_ARGREDUCE(uint64_t, argreduce_u64_scalar, SCAN_SINGLY)
