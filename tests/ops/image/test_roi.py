@@ -36,6 +36,25 @@ def test_align_agrees_with_the_reference(mode: str, coordinates: str, sampling: 
     np.testing.assert_allclose(run_op(node, arrays, threads=2)[0], reference_op(node, arrays)[0], rtol=0, atol=2e-5)
 
 
+@pytest.mark.filterwarnings("ignore:invalid value encountered:RuntimeWarning")  # in the reference
+@pytest.mark.parametrize("mode", ["avg", "max"])
+@pytest.mark.parametrize(("size", "cells", "sampling"), [(40, 5, 2), (300, 3, 1), (300, 2, 0), (30, 300, 1)])
+def test_align_agrees_with_the_reference_on_long_sides(size: int, cells: int, sampling: int, mode: str) -> None:
+    """Taps that are near each other, far apart, and more than a region's planes share; infinite pixels beside them."""
+    for axis in ("width", "height"):
+        shape = (5, size) if axis == "width" else (size, 5)
+        x = np.random.default_rng(6).standard_normal((1, 2, *shape)).astype(np.float32)
+        if mode == "avg":
+            x[..., 1, 3] = np.inf
+            x[..., 2, 2] = -np.inf
+            x[..., 3, 3] = np.nan
+        rois = np.array([[0.3, 0.2, shape[1] + 1.1, shape[0] - 0.6], [-2, -1, shape[1] / 2, 3.9]], np.float32)
+        sides = {"output_height": 2, "output_width": 2, f"output_{axis}": cells}
+        arrays = [x, rois, np.array([0, 0])]
+        node = make_node("RoiAlign", arrays, {"mode": mode, "sampling_ratio": sampling, **sides})
+        np.testing.assert_allclose(run_op(node, arrays)[0], reference_op(node, arrays)[0], rtol=0, atol=2e-5)
+
+
 def test_empty_and_nan_regions_give_finite_results() -> None:
     rois = np.array([[2, 2, 2, 2], [5, 5, 1, 1], [0, 0, 3e30, 3e30], [np.nan, 0, 1, 1]], np.float32)
     arrays = [np.ones((1, 1, 4, 4), np.float32), rois, np.zeros(4, np.int64)]

@@ -22,7 +22,8 @@ enum { ROI_X, ROI_ROIS, ROI_BATCH, ROI_OPERANDS };
 static const char *const roi_kind_names[] = {"align", "align_max", "max", NULL};
 
 enum { MAX_SAMPLING = 1 << 12, MAX_SIDE = 1 << 24 };
-enum { TABLED = 256 }; /* taps and cells of a dim that a region's planes share */
+enum { TABLED = 256 };                    /* taps and cells of a dim that a region's planes share */
+enum { MIXED = 1024, MIXED_FOR_TAP = 8 }; /* pixels of a mixed row; those that pay for a tap */
 
 static const char *check(const struct task_view *task)
 {
@@ -95,6 +96,7 @@ struct cell {
         int64_t points, size;                                                                      \
         T low, high; /* of the region */                                                           \
         int64_t cells, tabled_cells, tabled_taps;                                                  \
+        struct cell pixels; /* that the taps of the table look at */                               \
         struct cell cell_table[TABLED];                                                            \
         struct tap_##suffix taps[TABLED]; /* point k of cell i is number i · points + k */         \
     };                                                                                             \
@@ -134,7 +136,7 @@ struct cell {
     }                                                                                              \
                                                                                                    \
     /* The pixels of a cell. */                                                                    \
-    static struct cell pixels_##suffix(const struct roi_params *p, const struct side_##suffix *side, \
+    static struct cell pixels_##suffix(const struct roi_params *p, const struct side_##suffix *side,\
                                        int64_t cell)                                               \
     {                                                                                              \
         const T start = round_(side->low * (T)p->scale), end = round_(side->high * (T)p->scale);   \
@@ -172,8 +174,16 @@ struct cell {
         for (int64_t i = 0; i < side->tabled_cells; i++)                                           \
             side->cell_table[i] = cell_##suffix(p, side, i);                                       \
         side->tabled_taps = p->kind == ROI_MAX ? 0 : min_i64(cells * side->points, TABLED);        \
-        for (int64_t i = 0; i < side->tabled_taps; i++)                                            \
-            side->taps[i] = tap_##suffix(side, i / side->points, i % side->points);                \
+        side->pixels = (struct cell){size, 0};                                                     \
+        for (int64_t i = 0; i < side->tabled_taps; i++) {                                          \
+            const struct tap_##suffix tap = tap_##suffix(side, i / side->points, i % side->points);\
+            side->taps[i] = tap;                                                                   \
+            if (tap.low >= 0) {                                                                    \
+                side->pixels.first = min_i64(side->pixels.first, tap.low);                         \
+                side->pixels.last = side->pixels.last > tap.high ? side->pixels.last : tap.high + 1;\
+            }                                                                                      \
+        }                                                                                          \
+        side->pixels.first = min_i64(side->pixels.first, side->pixels.last);                       \
     }                                                                                              \
                                                                                                    \
     static struct cell find_cell_##suffix(const struct roi_params *p,                              \
@@ -189,15 +199,27 @@ struct cell {
         return number < side->tabled_taps ? side->taps[number] : tap_##suffix(side, cell, k);      \
     }                                                                                              \
                                                                                                    \
-    static inline __attribute__((always_inline)) T align_##suffix(struct atc_meter *meter, bool is_mean, const T *x, const struct side_##suffix *h,    \
-                            const struct side_##suffix *w, int64_t oh, int64_t ow)                 \
+    /* What the points of a cell give, of which `met` lie in the image. */                         \
+    static inline T finished_##suffix(bool is_mean, T result, int64_t met,                         \
+                                      const struct side_##suffix *h,                               \
+                                      const struct side_##suffix *w)                               \
+    {                                                                                              \
+        const T all = (T)h->points * (T)w->points;                                                 \
+        if (is_mean)                                                                               \
+            return all > 1 ? result / all : result;                                                \
+        return (T)met < all && !(result > 0) ? 0 : result; /* a point outside counts as 0 */       \
+    }                                                                                              \
+                                                                                                   \
+    static inline __attribute__((always_inline)) T align_##suffix(                                 \
+        struct atc_meter *meter, bool is_mean, const T *x, const struct side_##suffix *h,          \
+        const struct side_##suffix *w, int64_t oh, int64_t ow)                                     \
     {                                                                                              \
         const struct roi_params *p = meter->args->params;                                          \
         const struct cell rows = find_cell_##suffix(p, h, oh);                                     \
         const struct cell columns = find_cell_##suffix(p, w, ow);                                  \
         int64_t met = 0;                                                                           \
-        T sum = 0, largest = 0;                                                                       \
-        const int64_t across = columns.last > columns.first ? 4 * (columns.last - columns.first) : 0; \
+        T sum = 0, largest = 0;                                                                    \
+        const int64_t across = columns.last > columns.first ? 4 * (columns.last - columns.first) : 0;\
         for (int64_t i = rows.first; i < rows.last && !atc_spend(meter, across); i++) {            \
             const struct tap_##suffix y = find_tap_##suffix(h, oh, i);                             \
             if (y.low < 0)                                                                         \
@@ -219,10 +241,64 @@ struct cell {
                     largest = best > before ? best : before;                                       \
             }                                                                                      \
         }                                                                                          \
-        const T all = (T)h->points * (T)w->points;                                                 \
-        if (is_mean)                                                                               \
-            return all > 1 ? sum / all : sum;                                                      \
-        return (T)met < all && !(largest > 0) ? 0 : largest; /* a point outside counts as 0 */     \
+        return finished_##suffix(is_mean, is_mean ? sum : largest, met, h, w);                     \
+    }                                                                                              \
+                                                                                                   \
+    /* Whether align_plane is to make the planes of a region: all taps lie in tables, and are not  \
+     * far apart.                                                                                  \
+     */                                                                                            \
+    static bool mixes_rows_##suffix(const struct side_##suffix *h, const struct side_##suffix *w)  \
+    {                                                                                              \
+        const int64_t pixels = w->pixels.last - w->pixels.first;                                   \
+        return h->tabled_taps == h->cells * h->points && w->tabled_taps == w->cells * w->points && \
+               pixels <= min_i64(MIXED, MIXED_FOR_TAP * w->tabled_taps);                           \
+    }                                                                                              \
+                                                                                                   \
+    static inline __attribute__((always_inline)) T mixed_##suffix(bool is_mean, T a, T b)          \
+    {                                                                                              \
+        return is_mean ? a + b : a > b ? a : b;                                                    \
+    }                                                                                              \
+                                                                                                   \
+    /* The same for a whole plane: the rows that the points of a row of cells look at are mixed    \
+     * once, by vectors. The weights of rows are at least 0, so that the largest product remains it.\
+     */                                                                                            \
+    static inline __attribute__((always_inline)) void align_plane_##suffix(                        \
+        struct atc_meter *meter, bool is_mean, const T *x, const struct side_##suffix *h,          \
+        const struct side_##suffix *w, T *y)                                                       \
+    {                                                                                              \
+        const int64_t stride = w->size, pixels = w->pixels.last - w->pixels.first;                 \
+        const int64_t across = 4 * (w->tabled_taps + w->cells);                                    \
+        for (int64_t oh = 0; oh < h->cells && !atc_spend(meter, across); oh++) {                   \
+            T mixed[MIXED];                                                                        \
+            int64_t rows = 0;                                                                      \
+            for (int64_t i = 0; i < h->points && !atc_spend(meter, pixels); i++) {                 \
+                const struct tap_##suffix at = h->taps[oh * h->points + i];                        \
+                if (at.low < 0)                                                                    \
+                    continue;                                                                      \
+                const T *top = x + at.low * stride + w->pixels.first;                              \
+                const T *bottom = x + at.high * stride + w->pixels.first;                          \
+                const bool is_first = rows++ == 0;                                                 \
+                for (int64_t k = 0; k < pixels; k++) {                                             \
+                    const T a = (1 - at.part) * top[k], b = at.part * bottom[k];                   \
+                    const T v = mixed_##suffix(is_mean, a, b);                                     \
+                    mixed[k] = is_first ? v : mixed_##suffix(is_mean, mixed[k], v);                \
+                }                                                                                  \
+            }                                                                                      \
+            for (int64_t ow = 0; ow < w->cells; ow++) {                                            \
+                T result = 0;                                                                      \
+                int64_t columns = 0;                                                               \
+                for (int64_t j = 0; j < w->points && rows > 0; j++) {                              \
+                    const struct tap_##suffix at = w->taps[ow * w->points + j];                    \
+                    if (at.low < 0)                                                                \
+                        continue;                                                                  \
+                    const T a = (1 - at.part) * mixed[at.low - w->pixels.first];                   \
+                    const T b = at.part * mixed[at.high - w->pixels.first];                        \
+                    const T v = mixed_##suffix(is_mean, a, b);                                     \
+                    result = columns++ == 0 ? v : mixed_##suffix(is_mean, result, v);              \
+                }                                                                                  \
+                *y++ = finished_##suffix(is_mean, result, rows * columns, h, w);                   \
+            }                                                                                      \
+        }                                                                                          \
     }                                                                                              \
                                                                                                    \
     static T largest_##suffix(struct atc_meter *meter, const T *x, const struct side_##suffix *h,  \
@@ -269,9 +345,16 @@ struct cell {
                 set_side_##suffix(&w, p, roi[0], roi[2], p->ow, p->w);                             \
                 before = region;                                                                   \
             }                                                                                      \
+            if (p->kind != ROI_MAX && mixes_rows_##suffix(&h, &w)) {                               \
+                if (p->kind == ROI_ALIGN_AVG)                                                      \
+                    align_plane_##suffix(&meter, true, x, &h, &w, y);                              \
+                else                                                                               \
+                    align_plane_##suffix(&meter, false, x, &h, &w, y);                             \
+                continue;                                                                          \
+            }                                                                                      \
             for (int64_t oh = 0; oh < p->oh; oh++)                                                 \
                 for (int64_t ow = 0; ow < p->ow && !atc_spend(&meter, 8); ow++)                    \
-                    *y++ = p->kind == ROI_MAX         ? largest_##suffix(&meter, x, &h, &w, oh, ow) \
+                    *y++ = p->kind == ROI_MAX         ? largest_##suffix(&meter, x, &h, &w, oh, ow)\
                            : p->kind == ROI_ALIGN_AVG                                              \
                                ? align_##suffix(&meter, true, x, &h, &w, oh, ow)                   \
                                : align_##suffix(&meter, false, x, &h, &w, oh, ow);                 \
