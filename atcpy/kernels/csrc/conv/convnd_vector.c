@@ -150,7 +150,16 @@ struct block {
     float *y;        /* the group's first channel */
     int64_t results; /* of a channel */
     float *packed, *sums;
+    bool in_place; /* sums are added up in the results, not beside them */
+    bool is_begun; /* the results have at least the bias */
 };
+
+static float bias_of(const struct block *b, int64_t channel)
+{
+    const struct convnd_params *p = b->meter.args->params;
+    const float *bias = b->meter.args->src[CONVND_BIAS];
+    return bias == NULL ? 0.0f : bias[b->item.group * p->mg + channel];
+}
 
 /* Moves sums of some channels from or to the results, which may lie apart. */
 static void exchange_sums(struct block *b, float *y, int64_t rows, bool store)
@@ -172,30 +181,42 @@ static void exchange_sums(struct block *b, float *y, int64_t rows, bool store)
         }
 }
 
+/* Brings what some channels from `m` on have so far. */
+static void load_sums(struct block *b, float *y, int64_t m, int64_t rows)
+{
+    if (b->is_begun) {
+        exchange_sums(b, y, rows, false);
+        return;
+    }
+    for (int64_t r = 0; r < rows; r++)
+        for (int i = 0; i < CONVND_BLOCK; i += VF)
+            vf_store(b->sums + r * CONVND_BLOCK + i, vf_set1(bias_of(b, m + r)));
+}
+
 /* Adds some taps to all channels of the group. */
 static void add_taps(struct block *b, struct tile tile)
 {
     const struct convnd_params *p = b->meter.args->params;
     const int64_t count = b->item.end - b->item.begin;
-    const bool in_place = !p->transposed && count == CONVND_BLOCK;
     const float *columns = tile.b, *weights = tile.w;
     for (int64_t m = 0; m < p->mg && !atc_spend(&b->meter, CONVND_MAX_ROWS * tile.taps);
          m += MAX_ROWS) {
         const int64_t rows = min_i64(MAX_ROWS, p->mg - m);
         float *y = b->y + m * b->results;
-        tile.y = in_place ? y + b->item.begin : b->sums;
-        tile.y_row = in_place ? b->results : CONVND_BLOCK;
+        tile.y = b->in_place ? y + b->item.begin : b->sums;
+        tile.y_row = b->in_place ? b->results : CONVND_BLOCK;
         tile.w = weights + m * tile.w_row;
-        if (!in_place)
-            exchange_sums(b, y, rows, false);
+        if (!b->in_place)
+            load_sums(b, y, m, rows);
         for (int64_t column = 0; column < count; column += COLUMNS) {
             tile.b = columns + column;
             run_rows(&tile, rows);
             tile.y += COLUMNS;
         }
-        if (!in_place)
+        if (!b->in_place)
             exchange_sums(b, y, rows, true);
     }
+    b->is_begun = true;
 }
 
 /* Packs the listed taps of channel after channel and adds them. */
@@ -246,11 +267,9 @@ static void run_taps(struct block *b, const struct tap *taps, int64_t n)
 
 static void fill_with_bias(struct block *b)
 {
-    const struct kernel_args *args = b->meter.args;
-    const struct convnd_params *p = args->params;
-    const float *bias = args->src[CONVND_BIAS];
+    const struct convnd_params *p = b->meter.args->params;
     for (int64_t m = 0; m < p->mg && !atc_spend(&b->meter, CONVND_BLOCK); m++) {
-        const float value = bias == NULL ? 0.0f : bias[b->item.group * p->mg + m];
+        const float value = bias_of(b, m);
         for (int i = 0; i < b->n; i++) {
             const struct convnd_segment *s = b->segments + i;
             float *y = b->y + m * b->results + s->y;
@@ -272,11 +291,16 @@ void FOR_ISA(convnd_windows_f32)(const struct kernel_args *args)
         b.item = convnd_find_item(p, number);
         b.n = convnd_cut(p, &b.item, b.segments);
         b.y = (float *)args->dst[0] + (b.item.image * p->group + b.item.group) * p->mg * b.results;
-        fill_with_bias(&b);
+        b.in_place = !p->transposed && b.item.end - b.item.begin == CONVND_BLOCK;
+        b.is_begun = b.in_place;
+        if (b.in_place)
+            fill_with_bias(&b);
         for (int64_t next = 0; b.n > 0 && next < kernel && !atc_was_stopped(args);) {
             const int64_t n = list_taps(&b.meter, &b.item, &next, taps);
             if (n > 0)
                 run_taps(&b, taps, n);
         }
+        if (!b.is_begun)
+            fill_with_bias(&b);
     }
 }
