@@ -70,14 +70,35 @@ ALWAYS double cosine_of_turn(struct turn t)
     return (t.quarter + 1) & 2 ? -y : y;
 }
 
+/* sin(x + shift · π) for a shift of 0 or ½: (−1)^q · sin r with r = x − (q − shift) · π, |r| ≤ π/2
+ */
+ALWAYS double shifted_sine(double x, double shift)
+{
+    static const double sine[] = {0.9999999999829171,     -0.16666666616810616,
+                                  0.008333330974020463,   -0.00019840861155064814,
+                                  2.7525268548963283e-06, -2.3889195025120452e-08};
+    /* The lowest bit of this double is that of the integer q. */
+    const double at_units = fused(x, 0.31830988618379067, shift) + 0x1.8p52;
+    const double turns = at_units - 0x1.8p52 - shift;
+    const double near = __builtin_fma(-turns, 3.1415926535897931, x);
+    const double r = __builtin_fma(-turns, 1.2246467991473532e-16, near);
+    double y = r * polynomial(r * r, sine, 6);
+    uint64_t bits, sign;
+    memcpy(&sign, &at_units, sizeof sign);
+    memcpy(&bits, &y, sizeof bits);
+    bits ^= sign << 63;
+    memcpy(&y, &bits, sizeof y);
+    return y;
+}
+
 ALWAYS double sine_of(double x)
 {
-    return x == 0 ? x : sine_of_turn(turn_of(x)); /* the sign of zero stays */
+    return shifted_sine(x, 0); /* the sign of zero stays */
 }
 
 ALWAYS double cosine_of(double x)
 {
-    return cosine_of_turn(turn_of(x));
+    return shifted_sine(x, 0.5);
 }
 
 ALWAYS double tangent_of(double x)
