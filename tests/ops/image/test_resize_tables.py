@@ -237,3 +237,31 @@ def test_weights_of_another_type_are_refused(dtype: str, sums: str, weights: str
         load_task("interp", params, [x, np.zeros(12, np.int32), np.zeros(12, fits)], x)
     with pytest.raises(_kernels.Refused, match="weights do not fit the type"):
         load_task("interp", params, [x, np.zeros(12, np.int32), np.zeros(12, weights)], x)
+
+
+@pytest.mark.parametrize(("at", "index"), [(0, 7), (4999, 7), (4096, -2), (17, 2**31 - 1), (4999, -(2**31))])
+@pytest.mark.parametrize("dim", [3, 4])
+def test_moves_by_tables_and_notes_indices_outside(dim: int, at: int, index: int) -> None:
+    """Single taps, of which blocks are checked and moved at once; −1 is the fill."""
+    x = np.random.default_rng(8).standard_normal((7, 7)).astype(np.float32)
+    out = [1, 1, 1, 3, 5000] if dim == 4 else [1, 1, 1, 5000, 3]
+    params: dict[str, table.ParamValue] = {
+        "outer": 1, "inner": 1, "item": 4, "sums": "cut", "fill": 0,
+        "in": [1, 1, 1, 7, 7], "out": out, "taps": [1] * 5,
+    }  # fmt: skip
+    rows, columns = (np.random.default_rng(dim).integers(0, 7, out[i]).astype(np.int32) for i in (3, 4))
+    changed = columns if dim == 4 else rows
+    y = np.empty(out[3:], np.float32)
+
+    def run() -> None:
+        indices = np.concatenate([np.zeros(3, np.int32), rows, columns])
+        load_task("interp", params, [x, indices, None], y).start([x, indices], [y]).execute(0, 1)
+
+    run()
+    np.testing.assert_array_equal(y, x[rows[:, None], columns])
+    changed[at] = -1
+    run()
+    np.testing.assert_array_equal(y, np.where((rows[:, None] < 0) | (columns < 0), 0, x[rows[:, None], columns]))
+    changed[at] = index
+    with pytest.raises(_kernels.Fault):
+        run()

@@ -111,8 +111,20 @@ static bool taps_ok(const struct kernel_args *args, int dim, const int32_t *indi
     return true;
 }
 
+/* Whether n indices of one tap each are below `size` or −1, by vectors. */
+static bool single_taps_ok(const int32_t *indices, int64_t n, int64_t size)
+{
+    uint32_t most = 0;
+    for (int64_t o = 0; o < n; o++) {
+        const uint32_t after = (uint32_t)indices[o] + 1;
+        most = after > most ? after : most;
+    }
+    return most <= min_i64(size, INT64_C(1) << 31);
+}
+
 bool interp_tables_ok(const struct kernel_args *args)
 {
+    enum { CHECKED_AT_ONCE = 4096 };
     const struct interp_params *p = args->params;
     struct atc_meter meter = {.args = args};
     int64_t starts[INTERP_DIMS], rows = 1; /* that follow each other with one index of the dim */
@@ -123,9 +135,18 @@ bool interp_tables_ok(const struct kernel_args *args)
         const int64_t end = is_last ? p->out[i] : (args->end - 1) / rows + 1;
         const int64_t count = min_i64(end - first, p->out[i]);
         const int32_t *table = (const int32_t *)args->src[INTERP_INDICES] + starts[i];
-        for (int64_t o = first; o < first + count && !atc_spend(&meter, p->taps[i]); o++)
-            if (!taps_ok(args, i, table + o % p->out[i] * p->taps[i]))
+        for (int64_t o = first, n; o < first + count; o += n) {
+            const int64_t at = o % p->out[i];
+            const int32_t *indices = table + at * p->taps[i];
+            n = min_i64(min_i64(first + count - o, p->out[i] - at), CHECKED_AT_ONCE);
+            if (atc_spend(&meter, n))
                 return false;
+            if (p->taps[i] == 1 && single_taps_ok(indices, n, p->in[i]))
+                continue;
+            for (int64_t k = 0; k < n && !atc_spend(&meter, p->taps[i]); k++)
+                if (!taps_ok(args, i, indices + k * p->taps[i]))
+                    return false;
+        }
         rows *= is_last ? 1 : p->out[i];
     }
     return !atc_was_stopped(args);

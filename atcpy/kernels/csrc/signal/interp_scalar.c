@@ -205,12 +205,24 @@ static inline void move_some(uint8_t *restrict y, const uint8_t *restrict x,
     }
 }
 
+static inline bool has_fill(const int32_t *indices, int64_t n)
+{
+    int32_t joined = 0;
+    for (int64_t o = 0; o < n; o++)
+        joined |= indices[o];
+    return joined < 0;
+}
+
 /* Results [begin, end) of a row. */
 static inline void move_row(const struct interp_params *p, const struct interp_row *row,
                             const uint8_t *x, uint8_t *y, int64_t begin, int64_t end)
 {
     const int64_t bytes = p->inner * p->item;
     const int32_t *indices = row->indices[INTERP_DIMS - 1];
+    if (!row->is_fill && !has_fill(indices + begin, end - begin)) {
+        move_some(y + begin * bytes, x, indices + begin, end - begin, bytes);
+        return;
+    }
     for (int64_t o = begin; o < end;) {
         const int64_t first = o;
         while (o < end && !row->is_fill && indices[o] >= 0)
@@ -227,7 +239,7 @@ void interp_any_scalar(const struct kernel_args *args)
 {
     const struct interp_params *p = args->params;
     const int last = INTERP_DIMS - 1;
-    const int64_t bytes = p->inner * p->item, each = 1 + ATC_PIECE / (1 + bytes / 8);
+    const int64_t bytes = p->inner * p->item, each = 1 + ATC_PIECE / 16 / (1 + bytes / 8);
     const int64_t none[INTERP_DIMS - 1] = {0};
     struct atc_meter meter = {.args = args};
     if (!interp_tables_ok(args))
