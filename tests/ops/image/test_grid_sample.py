@@ -52,6 +52,19 @@ def test_volumes_agree_with_the_reference(dtype: str, mode: str, padding: str, c
     np.testing.assert_allclose(run_op(node, arrays)[0], reference_op(node, arrays)[0], rtol=0, atol=2e-5)
 
 
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+@pytest.mark.parametrize("channels", [4, 5])  # so many are sampled together, or two by two
+def test_large_images_are_sampled_as_their_channels_alone(mode: str, channels: int) -> None:
+    rng = np.random.default_rng(channels)
+    x = rng.standard_normal((2, channels, 1024, 1024), np.float32)
+    grid = rng.uniform(-1.1, 1.1, (2, 3, 70, 2)).astype(np.float32)
+    attrs: Attrs = {"mode": mode}
+    alone = [x[:, [channel]] for channel in range(channels)]
+    expected = [run_op(make_node("GridSample", [each, grid], attrs), [each, grid])[0] for each in alone]
+    ours = run_op(make_node("GridSample", [x, grid], attrs), [x, grid], threads=2)[0]
+    np.testing.assert_array_equal(ours, np.concatenate(expected, axis=1))
+
+
 @pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
 def test_nan_coordinates_read_inside_the_image(padding: str) -> None:
     grid = np.array([[[[np.nan, 0], [np.inf, 0], [-np.inf, 0], [3e38, -3e38]]]], np.float32)

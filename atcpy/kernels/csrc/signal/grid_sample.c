@@ -44,15 +44,15 @@ bool grid_sample_in_blocks(const struct task_view *task)
            atc_volume(p->in) <= INT32_MAX / 4;
 }
 
-/* An item is a row of the grid. */
 static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 {
     (void)cpu;
     const struct grid_sample_params *p = params;
     const int64_t taps = p->mode == GRID_CUBIC ? 64 : 8;
-    return (struct kernel_cost){
-        .items = p->n * p->out[0] * p->out[1],
-        .work = atc_mul(atc_mul(p->n, atc_volume(p->out)), atc_add(atc_mul(p->c, taps), 64))};
+    const int64_t groups = ceil_div(p->c, grid_sample_group(p));
+    return (struct kernel_cost){.items = atc_mul(p->n * p->out[0] * p->out[1], groups),
+                                .work = atc_mul(atc_mul(p->n, atc_volume(p->out)),
+                                                atc_add(atc_mul(p->c, taps), groups * 64))};
 }
 
 DEFINE_FAMILY(grid_sample, GRID_SAMPLE_FIELDS, .check = check, .cost = cost);
@@ -155,19 +155,22 @@ DEFINE_FAMILY(grid_sample, GRID_SAMPLE_FIELDS, .check = check, .cost = cost);
         const int64_t in = p->in[0] * p->in[1] * p->in[2];                                         \
         struct atc_meter meter = {.args = args};                                                   \
         const int64_t rows = p->out[0] * p->out[1], columns = p->out[2];                           \
-        for (int64_t at = args->begin * columns; at < args->end * columns; at++) {                 \
+        for (int64_t i = args->begin * columns; i < args->end * columns; i++) {                    \
             if (atc_spend(&meter, 16))                                                             \
                 return;                                                                            \
-            const T *grid = (const T *)args->src[GRID_GRID] + at * p->dims;                        \
-            const int64_t n = at / (rows * columns), point = at % (rows * columns);                \
+            const struct grid_item at = grid_item_at(p, i / columns);                              \
+            const int64_t point = at.row * columns + i % columns;                                  \
+            const T *grid = (const T *)args->src[GRID_GRID] +                                      \
+                            (at.image * rows * columns + point) * p->dims;                         \
             struct taps_##suffix taps[GRID_DIMS] = {{1, {0}, {1}}};                                \
-            for (int64_t i = 0; i < p->dims; i++) {                                                \
-                const int dim = GRID_DIMS - 1 - (int)i;                                            \
-                taps[dim] = taps_of_##suffix(p, dim, grid[i]);                                     \
+            for (int64_t d = 0; d < p->dims; d++) {                                                \
+                const int dim = GRID_DIMS - 1 - (int)d;                                            \
+                taps[dim] = taps_of_##suffix(p, dim, grid[d]);                                     \
             }                                                                                      \
-            for (int64_t c = 0; c < p->c && !atc_spend(&meter, 8); c++)                            \
-                ((T *)args->dst[0])[(n * p->c + c) * rows * columns + point] =                     \
-                    mix_##suffix(p, (const T *)args->src[GRID_X] + (n * p->c + c) * in, taps);     \
+            const int64_t first = at.image * p->c;                                                 \
+            for (int64_t c = at.begin; c < at.end && !atc_spend(&meter, 8); c++)                   \
+                ((T *)args->dst[0])[(first + c) * rows * columns + point] =                        \
+                    mix_##suffix(p, (const T *)args->src[GRID_X] + (first + c) * in, taps);        \
         }                                                                                          \
     }
 

@@ -135,17 +135,19 @@ void FOR_ISA(grid_sample_blocks_f32)(const struct kernel_args *args)
     const int64_t rows = p->out[0] * p->out[1], columns = p->out[2];
     struct atc_meter meter = {.args = args};
     struct taps taps;
-    for (int64_t row = args->begin; row < args->end; row++)
+    for (int64_t number = args->begin; number < args->end; number++) {
+        const struct grid_item item = grid_item_at(p, number);
         for (int64_t at = 0; at < columns; at += POINTS) {
-            const int64_t n = min_i64(POINTS, columns - at), image = row / rows;
-            const float *grid =
-                (const float *)args->src[GRID_GRID] + (row * columns + at) * p->dims;
+            const int64_t n = min_i64(POINTS, columns - at);
+            const float *grid = (const float *)args->src[GRID_GRID] +
+                                ((item.image * rows + item.row) * columns + at) * p->dims;
             if (atc_spend(&meter, 4 * POINTS))
                 return;
             find_taps(p, grid, n, &taps);
-            float *y = (float *)args->dst[0] + (image * p->c * rows + row % rows) * columns + at;
-            const float *x = (const float *)args->src[GRID_X] + image * p->c * volume;
-            for (int64_t c = 0; c < p->c && !atc_spend(&meter, 2 * POINTS); c++)
+            float *y = (float *)args->dst[0] + (item.image * p->c * rows + item.row) * columns + at;
+            const float *x = (const float *)args->src[GRID_X] + item.image * p->c * volume;
+            for (int64_t c = item.begin; c < item.end && !atc_spend(&meter, 2 * POINTS); c++)
                 mix_any(&taps, x + c * volume, n, y + c * rows * columns);
         }
+    }
 }
