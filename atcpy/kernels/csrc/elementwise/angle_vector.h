@@ -74,15 +74,16 @@ ALWAYS double cosine_of_turn(struct turn t)
  */
 ALWAYS double shifted_sine(double x, double shift)
 {
-    static const double sine[] = {0.9999999999829171,     -0.16666666616810616,
-                                  0.008333330974020463,   -0.00019840861155064814,
-                                  2.7525268548963283e-06, -2.3889195025120452e-08};
+    static const double sine[] = {0.99999999999994959,    -0.16666666666466673,
+                                  0.0083333333203583477,  -0.00019841266683130203,
+                                  2.7556952912801796e-06, -2.503026818617475e-08,
+                                  1.5411219703078791e-10};
     /* The lowest bit of this double is that of the integer q. */
     const double at_units = fused(x, 0.31830988618379067, shift) + 0x1.8p52;
     const double turns = at_units - 0x1.8p52 - shift;
     const double near = __builtin_fma(-turns, 3.1415926535897931, x);
     const double r = __builtin_fma(-turns, 1.2246467991473532e-16, near);
-    double y = r * polynomial(r * r, sine, 6);
+    double y = r * polynomial(r * r, sine, 7);
     uint64_t bits, sign;
     memcpy(&sign, &at_units, sizeof sign);
     memcpy(&bits, &y, sizeof bits);
