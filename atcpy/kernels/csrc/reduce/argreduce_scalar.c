@@ -23,7 +23,7 @@ enum { BLOCK = 256 }; /* elements of a row whose positions are compared with the
 /* Rows of elements that lie behind each other. Few elements of a long row beat all before them; of
  * short rows there are many, so that nothing is asked for each.
  */
-#define SCAN_SINGLY(T, op, last)                                                                     \
+#define SCAN_SINGLY(T, op, last)                                                                   \
     for (int64_t item = args->begin; item < args->end; item++) {                                   \
         const T *src = (const T *)args->src[0] + item * p->n;                                      \
         T best = src[0];                                                                           \
@@ -55,14 +55,14 @@ enum { BLOCK = 256 }; /* elements of a row whose positions are compared with the
                     first = block;                                                                 \
                 }                                                                                  \
             }                                                                                      \
-        const int64_t end = min_i64(first + BLOCK, p->n); \
-        int64_t at = (last) ? end - 1 : first; \
-        for (int64_t left = end - first; left > 1 && src[at] != best; left--) \
-            at += (last) ? -1 : 1; \
+        const int64_t end = min_i64(first + BLOCK, p->n);                                          \
+        int64_t at = (last) ? end - 1 : first;                                                     \
+        for (int64_t left = end - first; left > 1 && src[at] != best; left--)                      \
+            at += (last) ? -1 : 1;                                                                 \
         ((int64_t *)args->dst[0])[item] = at;                                                      \
     }
 
-#define DEFINE_ARGREDUCE(T, symbol, SCAN_ROWS)                                                                \
+#define DEFINE_ARGREDUCE(T, symbol, SCAN_ROWS)                                                     \
     void symbol(const struct kernel_args *args)                                                    \
     {                                                                                              \
         const struct argreduce_params *p = args->params;                                           \

@@ -155,22 +155,24 @@ DEFINE_FAMILY(grid_sample, GRID_SAMPLE_FIELDS, .check = check, .cost = cost);
         const int64_t in = p->in[0] * p->in[1] * p->in[2];                                         \
         struct atc_meter meter = {.args = args};                                                   \
         const int64_t rows = p->out[0] * p->out[1], columns = p->out[2];                           \
-        for (int64_t i = args->begin * columns; i < args->end * columns; i++) {                    \
-            if (atc_spend(&meter, 16))                                                             \
-                return;                                                                            \
-            const struct grid_item at = grid_item_at(p, i / columns);                              \
-            const int64_t point = at.row * columns + i % columns;                                  \
-            const T *grid = (const T *)args->src[GRID_GRID] +                                      \
-                            (at.image * rows * columns + point) * p->dims;                         \
-            struct taps_##suffix taps[GRID_DIMS] = {{1, {0}, {1}}};                                \
-            for (int64_t d = 0; d < p->dims; d++) {                                                \
-                const int dim = GRID_DIMS - 1 - (int)d;                                            \
-                taps[dim] = taps_of_##suffix(p, dim, grid[d]);                                     \
+        for (int64_t number = args->begin; number < args->end; number++) {                         \
+            const struct grid_item item = grid_item_at(p, number);                                 \
+            const int64_t channels = item.image * p->c;                                            \
+            for (int64_t column = 0; column < columns; column++) {                                 \
+                if (atc_spend(&meter, 16))                                                         \
+                    return;                                                                        \
+                const int64_t point = item.row * columns + column;                                 \
+                const T *grid = (const T *)args->src[GRID_GRID] +                                  \
+                                (item.image * rows * columns + point) * p->dims;                   \
+                struct taps_##suffix taps[GRID_DIMS] = {{1, {0}, {1}}};                            \
+                for (int64_t i = 0; i < p->dims; i++) {                                            \
+                    const int dim = GRID_DIMS - 1 - (int)i;                                        \
+                    taps[dim] = taps_of_##suffix(p, dim, grid[i]);                                 \
+                }                                                                                  \
+                for (int64_t c = item.begin; c < item.end && !atc_spend(&meter, 8); c++)           \
+                    ((T *)args->dst[0])[(channels + c) * rows * columns + point] =                 \
+                        mix_##suffix(p, (const T *)args->src[GRID_X] + (channels + c) * in, taps); \
             }                                                                                      \
-            const int64_t first = at.image * p->c;                                                 \
-            for (int64_t c = at.begin; c < at.end && !atc_spend(&meter, 8); c++)                   \
-                ((T *)args->dst[0])[(first + c) * rows * columns + point] =                        \
-                    mix_##suffix(p, (const T *)args->src[GRID_X] + (first + c) * in, taps);        \
         }                                                                                          \
     }
 
