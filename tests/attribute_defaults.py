@@ -8,7 +8,6 @@ check the stated default, whether the node has the attribute or not.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
@@ -80,7 +79,7 @@ def check_reads() -> None:
 
 def _checked(getter: Any, seen: set[tuple[object, ...]]) -> Any:
     def checked(self: Node, name: str, default: Any = ()) -> Any:
-        if isinstance(default, Iterable) and not isinstance(default, str):
+        if isinstance(default, list | range):
             default = tuple(default)
         key = (self.op_type, self.domain, name, default)
         if key not in seen:
