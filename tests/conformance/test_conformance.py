@@ -7,11 +7,11 @@ import signal
 import time
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import replace
 from pathlib import Path
 
 import ml_dtypes
 import numpy as np
+import onnx
 import pytest
 import typer
 
@@ -73,7 +73,7 @@ def test_a_case_that_stops_passing_fails_the_run(
 
 
 def test_a_share_fails_for_its_own_cases_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    cases = [replace(load_cases()[0], name=name) for name in ("test_a", "test_b", "test_c")]
+    cases = [Case(name, "node", 0, 0, onnx.ModelProto, lambda: iter(())) for name in ("test_a", "test_b", "test_c")]
     ran: list[str] = []
 
     def run(cases: Sequence[Case], *_: object, **__: object) -> Results:
