@@ -54,8 +54,6 @@ def path(tmp_path: Path) -> Iterator[Path]:
     (tmp_path / "m.om").write_bytes(scaled(2))
     gc.freeze()  # collections look at what the test makes, not at what thousands of others left
     yield tmp_path / "m.om"
-    gc.collect()
-    gc.unfreeze()
 
 
 def test_two_sessions_have_one_mapping_for_as_long_as_one_of_them_is_there(path: Path) -> None:
