@@ -20,6 +20,7 @@ from atcpy.stages import symbolic
 from tests.attribute_defaults import check_reads
 from tests.effort import FAST, THOROUGH, ci_sample, one_in, trials
 
+MAX_VARIANTS = symbolic.MAX_VARIANTS
 settings.register_profile("fast", FAST)
 settings.register_profile("thorough", THOROUGH)
 settings.load_profile("fast")
@@ -31,6 +32,11 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)  # and nohup this one
 pytest.MonkeyPatch().setattr(os, "fsync", lambda fd: None)  # tests end processes, not machines
 gc.set_threshold(50_000, 20, 100)  # tests keep little; to search them after each 700 objects takes a tenth of the time
 _kernels.set_cores(8)  # work is split into as many parts as a test asks for, whatever the machine has
+
+
+def pytest_sessionstart() -> None:
+    """Quick tests plan a model for few of its unknown sizes; others are compiled when they are met."""
+    symbolic.MAX_VARIANTS = trials(MAX_VARIANTS)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -63,9 +69,9 @@ def pytest_report_header(config: pytest.Config) -> str:
 
 
 @pytest.fixture
-def few_variants(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Quick tests plan a model for few of its unknown sizes; others are compiled when they are met."""
-    monkeypatch.setattr(symbolic, "MAX_VARIANTS", trials(symbolic.MAX_VARIANTS))
+def all_variants(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For tests of the sizes that are planned ahead."""
+    monkeypatch.setattr(symbolic, "MAX_VARIANTS", MAX_VARIANTS)
 
 
 @pytest.fixture

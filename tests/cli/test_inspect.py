@@ -142,6 +142,7 @@ def test_plans_that_assume_full_caches_say_so(invoke: Invoke, tmp_path: Path) ->
     assert {"0.0.0.0", "0.0.0.0.states"} <= conditional < {plan["plan"] for plan in plans}
 
 
+@pytest.mark.usefixtures("all_variants")
 def test_plans_of_open_dims_list_their_guards(invoke: Invoke, tmp_path: Path) -> None:
     text = (
         "g (float[batch,tokens,8] x) => (float[batch,tokens,tokens] y)"

@@ -409,6 +409,7 @@ def test_a_size_may_have_another_formula_where_a_guard_makes_both_equal() -> Non
     np.testing.assert_array_equal(session.run(None, {"x": x})[0], x.reshape(8, 4, 2, 3, 8))
 
 
+@pytest.mark.usefixtures("all_variants")
 def test_the_first_run_of_a_decoder_is_planned_for_one_sequence() -> None:
     """Caches that are empty, and a batch of 1: that is how each text begins."""
     text = """g (float[b,s,8] x, float[b,p,8] past_k, float[b,p,8] past_v, float[b,t] mask)

@@ -177,6 +177,7 @@ def _compiled(session: InferenceSession) -> int:
     return session.shape_cache.hits + session.shape_cache.misses
 
 
+@pytest.mark.usefixtures("all_variants")
 @pytest.mark.parametrize("name", CASES)
 def test_no_size_is_compiled_when_it_is_met(name: str) -> None:
     text, runs = CASES[name]
