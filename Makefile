@@ -79,19 +79,19 @@ lint: $(STAMP) ## ruff
 type: $(STAMP) ## mypy --strict
 	$(BIN)/mypy
 
-test: build ## the quick tests, with few examples each: some minutes
-	$(PYTEST) -m "not slow"
+test: build ## the quick tests, with few examples each, and a part of each grid of parameters: three minutes
+	$(PYTEST) --quick $(QUICK)
 
 test-all: build ## every test, with all examples; of conformance a sample
 	$(PYTEST) --hypothesis-profile=thorough
 
 test-share: build ## a seventh of test-all, another each day: in a week all; CI_SAMPLE=N repeats one
-	$(PYTEST) --hypothesis-profile=thorough --one-in tests=7
+	$(PYTEST) --hypothesis-profile=thorough --one-in 7
 
 # Order and chance: what depends on the tests that ran before shows itself in some order. SHUFFLES="1 2 3 …"
 SHUFFLES ?= 1 2 3
 test-shuffled: build ## the quick tests in several random orders; SHUFFLES="1 2 3"
-	for seed in $(SHUFFLES); do $(PYTEST) -m "not slow" --shuffle $$seed || exit 1; done
+	for seed in $(SHUFFLES); do $(PYTEST) --quick --shuffle $$seed || exit 1; done
 
 mutants: build ## plant small bugs in MUTATE=file, one at a time; list those that MUTANT_TESTS="…" miss
 	$(PY) -m tests.mutate $(MUTATE) -- $(MUTANT_TESTS)
@@ -264,7 +264,7 @@ coverage-python: build ## fail where a branch of the modules that read and write
 	$(BIN)/coverage report
 
 isas: build ## whole models on the kernels of AVX2, on those of SSE2, and on the scalar ones
-	for isa in avx2 sse2 scalar; do ATCPY_ISA=$$isa $(PYTEST) -m "not slow" tests/e2e/test_real_models.py tests/e2e/test_own_models.py || exit 1; done
+	for isa in avx2 sse2 scalar; do ATCPY_ISA=$$isa $(PYTEST) --quick tests/e2e/test_real_models.py tests/e2e/test_own_models.py || exit 1; done
 
 # Kernels of AMX with its tiles in plain C: beside the tests of the two families, their launches changed at random.
 AMX := build/amx
@@ -323,7 +323,7 @@ oldest: build ## the quick tests with the lowest versions that pyproject.toml al
 	test -x $(OLDEST)/bin/python || $(PYTHON) -m venv $(OLDEST)
 	$(PY) packaging/lowest.py pyproject.toml > $(OLDEST)/requirements.txt
 	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check -r $(OLDEST)/requirements.txt
-	$(OLDEST)/bin/python -m pytest -n 2 --dist worksteal -p no:cacheprovider -m "not slow" $(OLDEST_TESTS)
+	$(OLDEST)/bin/python -m pytest -n 2 --dist worksteal -p no:cacheprovider --quick $(OLDEST_TESTS)
 
 # What leaves a core idle runs beside others: the checks, then whole models and commands, which wait for processes and
 # signals; the longest checks start first. What keeps both busy runs alone; the quick tests come last: their summary is
@@ -334,9 +334,9 @@ CI_MODELS := e2e gate-share conformance isas
 CI_STEPS := asan fuzz-short planted python313 test-share
 ci: export ENGINES := atcpy
 ci: export CONFORMANCE := --one-in 3
-# Ops of ONNX Runtime become others, whose kernels the other folders test. Of those a third runs each day: the fuzzers try
+# Ops of ONNX Runtime become others, whose kernels the other folders test. Of those a fifth runs each day: the fuzzers try
 # every kernel with the same sanitizers.
-ci: export ASAN_TESTS := tests/kernels tests/ops --ignore=tests/ops/contrib --one-in tests=3
+ci: export ASAN_TESTS := tests/kernels tests/ops --ignore=tests/ops/contrib --one-in 5
 ci: export PLANTED := --share 3 --seconds 240
 ci: export DIST_ARGS := -Csetup-args=-Doptimization=1  # what is packed is tried here, not how fast it is
 ci: build ## what .ci/run runs: each step once, with its seconds
@@ -344,7 +344,7 @@ ci: build ## what .ci/run runs: each step once, with its seconds
 		start=$$(date +%s); $(MAKE) --no-print-directory -j 2 --output-sync $$step || exit 1; \
 		echo "ci: $$step took $$(($$(date +%s) - start)) s"; \
 	done
-	@$(MAKE) --no-print-directory test
+	@$(MAKE) --no-print-directory test QUICK="--but-one-in 7"  # what test-share ran it ran with more examples
 
 clean: ## remove what was built
 	rm -rf build atcpy/kernels/*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -18,7 +18,8 @@ from atcpy.kernels import _kernels
 from atcpy.passes.compile import emit_tasks
 from atcpy.stages import symbolic
 from tests.attribute_defaults import check_reads
-from tests.effort import FAST, THOROUGH, ci_sample, one_in, trials
+from tests.effort import FAST, THOROUGH, ci_sample, in_quick_grid, in_share, trials
+from tests.grids import grid_points
 
 MAX_VARIANTS = symbolic.MAX_VARIANTS
 settings.register_profile("fast", FAST)
@@ -41,17 +42,26 @@ def pytest_sessionstart() -> None:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--shuffle", metavar="SEED", help="run the tests in an order that this seed decides")
-    parser.addoption("--one-in", metavar="FOLDER=N", help="of the tests in this folder run every Nth, others each day")
+    parser.addoption("--quick", action="store_true", help="leave out slow tests, and most points of grids")
+    parser.addoption("--one-in", metavar="N", type=int, help="run one of N tests, others each day")
+    parser.addoption("--but-one-in", metavar="N", type=int, help="run all tests but those of --one-in N")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    sampled = config.getoption("--one-in")
-    if sampled is not None:
-        folder, _, count = sampled.partition("=")
-        inside = [item for item in items if (config.rootpath / folder) in item.path.parents]
-        left = {*inside} - {*one_in(int(count), inside)}
-        config.hook.pytest_deselected(items=[*left])
-        items[:] = [item for item in items if item not in left]
+    share, rest = config.getoption("--one-in"), config.getoption("--but-one-in")
+    points = grid_points(items) if config.getoption("--quick") else {}
+
+    def is_run(item: pytest.Item) -> bool:
+        if config.getoption("--quick") and item.get_closest_marker("slow"):
+            return False
+        if item in points and not in_quick_grid(*points[item]):
+            return False
+        return (share is None or in_share(item.nodeid, share)) and not (rest and in_share(item.nodeid, rest))
+
+    left = [item for item in items if not is_run(item)]
+    if left:
+        config.hook.pytest_deselected(items=left)
+        items[:] = [item for item in items if is_run(item)]
     seed = config.getoption("--shuffle")
     if seed is not None:
         random.Random(seed).shuffle(items)
@@ -64,8 +74,8 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_report_header(config: pytest.Config) -> str:
-    sample = f"{config.getoption('--one-in')} of CI_SAMPLE={ci_sample()}"
-    return f"effort: {settings.get_current_profile_name()}; shuffle: {config.getoption('--shuffle')}; one in: {sample}"
+    options = (f"{name}: {config.getoption(f'--{name}')}" for name in ("quick", "one-in", "but-one-in", "shuffle"))
+    return f"effort: {settings.get_current_profile_name()}; CI_SAMPLE: {ci_sample()}; {'; '.join(options)}"
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from typing import Any, TypeVar
+from zlib import crc32
 
 import pytest
 from hypothesis import settings
@@ -31,6 +32,20 @@ def quick_and_slow(cases: Sequence[Case], count: int) -> list[Any]:
 def one_in(count: int, cases: Sequence[Case]) -> Sequence[Case]:
     """Return every `count`-th of `cases`, another part each day."""
     return cases[ci_sample() % count :: count]
+
+
+def in_share(name: str, count: int) -> bool:
+    """True if today is the day, of `count` days, of the test of this name, with however many others it is collected."""
+    return crc32(name.encode()) % count == ci_sample() % count
+
+
+def in_quick_grid(point: Sequence[int], sizes: Sequence[int]) -> bool:
+    """True if the quick tests run this point of a grid of parameters today: the third that has every value of every
+    axis, and every pair of values where a third axis is as long. In three days all points are run. Where no two axes
+    have three values it is a half.
+    """
+    _, second, *_ = sorted(sizes, reverse=True)
+    return (sum(point) + ci_sample()) % min(second, 3) == 0
 
 
 def ci_sample() -> int:
