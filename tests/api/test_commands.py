@@ -217,6 +217,7 @@ def test_steps_and_warnings_are_logged(caplog: pytest.LogCaptureFixture, capfd: 
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "first",
     [

@@ -32,6 +32,7 @@ def test_help_of_each_command_tells_each_option(invoke: Invoke, command: str) ->
     }
 
 
+@pytest.mark.slow
 def test_help_imports_nothing_heavy() -> None:
     heavy = {"numpy", "onnx", "onnxruntime", "PIL", "rich", "google", "ml_dtypes", "atcpy.ir", "atcpy.stages"}
     script = (

@@ -107,6 +107,7 @@ def test_ranks_of_mpi_take_archives_of_their_own(folder: Path, tmp_path: Path) -
     check_npz_of_ranks(folder, tmp_path, "--ranks")
 
 
+@pytest.mark.slow
 def test_the_archive_of_a_rank_that_is_missing_is_named(folder: Path, tmp_path: Path) -> None:
     np.savez(tmp_path / "in0.npz", x=np.zeros(4, np.float32), i=np.array([0]))
     ran = run(folder, "g.om", "--simulate_ranks", "2", "--npz", str(tmp_path / "in{rank}.npz"))
@@ -264,6 +265,7 @@ def test_what_is_refused(
     assert (ran.code, ran.envelope["errors"][0]["code"]) == (2, code)
 
 
+@pytest.mark.slow
 @needs_mpi
 def test_an_mpi_that_knows_of_fewer_ranks_than_were_started(folder: Path) -> None:
     there = {"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "2"}

@@ -80,6 +80,7 @@ def test_an_interrupt_during_the_import_of_the_writer_ends_at_once() -> None:
     assert ending(script) == (130, "", "interrupted\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_when_all_is_done_prints_nothing(number: signal.Signals) -> None:
     script = (

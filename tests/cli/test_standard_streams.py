@@ -39,6 +39,7 @@ def feed(monkeypatch: pytest.MonkeyPatch, content: bytes) -> None:
     monkeypatch.setattr(sys, "stdin", Stream(content))
 
 
+@pytest.mark.slow
 def test_a_model_and_its_package_go_through_pipes(model: Path, package: Path) -> None:
     command = [sys.executable, "-m", "atcpy", "convert", "-", "-o", "-"]
     ran = subprocess.run(command, input=model.read_bytes(), capture_output=True, env=environment(), check=True)

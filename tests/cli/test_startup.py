@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.sources import REPO
 
 THREADS = "2"  # the main one, and that which waits for signals
@@ -38,6 +40,7 @@ def test_the_help_loads_no_library_that_takes_long() -> None:
     assert run("--help") == [THREADS]
 
 
+@pytest.mark.slow
 def test_a_conversion_starts_no_threads_of_numpy(tmp_path: Path) -> None:
     found = run("convert", str(DIGITS), "-o", str(tmp_path / "digits.om"), "-q")
     assert found[-1] == THREADS

@@ -3,6 +3,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import pytest
 
 from .conftest import MODEL, Invoke
 
@@ -119,6 +120,7 @@ def test_values_that_differ_without_an_effect_are_counted(invoke: Invoke, tmp_pa
         assert ("differ without an effect, by rounding or by a rewrite: 1" in ran.out) == (count == 1)
 
 
+@pytest.mark.slow
 def test_the_nodes_to_keep_are_written_and_proved(invoke: Invoke, tmp_path: Path) -> None:
     text = """<ir_version: 10, opset_import: ["" : 21]>
         net (float[4,2] x) => (float[4,2] y) <float[2,2] w = {9e4, 1, 1, 9e4}>

@@ -56,7 +56,6 @@ VARIANTS: dict[str, dict[str, object]] = {
     },
     "three threads, limits that are not reached": {"options": "--threads 3 --timeout 3600 --memory_limit 64G"},
 }  # fmt: skip
-QUICK = list(VARIANTS)[:1]
 
 
 @pytest.fixture(scope="module")
@@ -122,9 +121,8 @@ def expected(models: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str
     return found
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in VARIANTS]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", VARIANTS)
 def test_nothing_around_a_conversion_reaches_its_bytes(
     name: str, models: Path, expected: dict[str, str], tmp_path: Path
 ) -> None:

@@ -68,6 +68,7 @@ def check_chain(session: InferenceSession) -> None:
     np.testing.assert_allclose(session.run(None, {"x": x})[0], np.maximum(x, 0), atol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_chain_deeper_than_the_stack_converts() -> None:
     nodes = 3 * sys.getrecursionlimit()
     session, count = converted(synthetic_graphs.chain(nodes))

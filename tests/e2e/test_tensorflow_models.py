@@ -20,12 +20,18 @@ MANIFEST: dict[str, dict[str, Any]] = (
 )
 # Not yet right, and why; a case that became right fails here until its name is taken out.
 WRONG: dict[str, str] = {}
+LARGE = {"sm_keras_bert", "detection_post"}  # that take a second or more
 Names = list[tuple[str, str]]  # of the model, and in the file of arrays
+
+
+def marks_of(name: str) -> list[pytest.MarkDecorator]:
+    wrong = [pytest.mark.xfail(strict=True, reason=WRONG[name])] if name in WRONG else []
+    return [*wrong, *([pytest.mark.slow] if name in LARGE else [])]
 
 
 def cases(*kinds: str) -> Any:
     found = [
-        pytest.param(name, marks=pytest.mark.xfail(strict=True, reason=WRONG[name]) if name in WRONG else ())
+        pytest.param(name, marks=marks_of(name))
         for name, entry in MANIFEST.items()
         if entry["kind"] in kinds and entry.get("expect") != "error"
     ]
@@ -90,6 +96,7 @@ def test_tensorflows_own_freeze_computes_the_same(name: str, tmp_path: Path) -> 
         compare(tmp_path / "m.om", entry, folder, inputs, outputs, files)
 
 
+@pytest.mark.slow
 @cases("bundle")
 def test_a_table_of_many_blocks(name: str) -> None:
     entry = MANIFEST[name]

@@ -93,7 +93,7 @@ def by_context() -> Any:
     return found, network(INPUT)
 
 
-@pytest.mark.parametrize("method", quick_and_slow([by_decorator, by_call, by_construct, by_context], 2))
+@pytest.mark.parametrize("method", quick_and_slow([by_decorator, by_call, by_construct, by_context], 1))
 def test_the_dense_network_of_the_article(method: Callable[[], Any]) -> None:
     for found in method():
         assert found.shape == (64, 10)
@@ -216,6 +216,7 @@ def test_weights_cannot_be_written_to() -> None:
         cell.weight[:] = 5
 
 
+@pytest.mark.slow
 def test_a_cell_is_not_kept_by_what_is_compiled_for_it() -> None:
     atcpy.set_context(mode=atcpy.GRAPH_MODE)
     cell = Weighted()

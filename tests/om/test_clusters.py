@@ -127,7 +127,13 @@ def decode_by_lengths(session: InferenceSession) -> list[Array]:
     return list(session.run(["y", "all_k", "all_v"], feeds[2]))
 
 
-@pytest.mark.parametrize(("text", "use"), [(TEXT, run), (STATES, decode), (LENGTHS, decode_by_lengths)])
+@pytest.mark.parametrize(
+    ("text", "use"),
+    [
+        (TEXT, run),
+        *(pytest.param(*case, marks=pytest.mark.slow) for case in ((STATES, decode), (LENGTHS, decode_by_lengths))),
+    ],
+)
 def test_a_changed_list_is_refused_or_harmless(
     text: str, use: Callable[[InferenceSession], list[Array]], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -186,6 +186,7 @@ def test_one_scale_for_a_tensor(tmp_path: Path) -> None:
     assert weights(proto)["w_scale"].shape == ()
 
 
+@pytest.mark.slow
 def test_entropy_cuts_off_what_is_rare(tmp_path: Path) -> None:
     samples = [{"x": each["x"] ** 3} for each in feeds((1, 2, 8), 40)]
     widest, _ = quantized(tmp_path, net(), samples)
@@ -227,6 +228,7 @@ def sensitive() -> onnx.ModelProto:
     return result
 
 
+@pytest.mark.slow
 def test_layers_are_kept_until_the_bound_is_met(tmp_path: Path) -> None:
     source, samples = sensitive(), feeds((1, 3, 8, 8))
     _, all_bytes = quantized(tmp_path, source, samples, per_channel=False)
@@ -451,6 +453,7 @@ def test_values_that_become_infinite_are_refused(tmp_path: Path) -> None:
 # --- the command line -----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_command_writes_its_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     target, report = tmp_path / "q.onnx", tmp_path / "r.json"
     command = ["quantize", str(DIGITS), "-o", str(target), "--calibrate", str(PICTURES), "--mean", "127.5"]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 import xml.etree.ElementTree as ET
 
+import pytest
+
 from atcpy.passes.compile.memory_bound import Block, find_peak
 from atcpy.report.memory_plan import ArenaBuffer, ArenaPlan
 from atcpy.report.memory_svg import MAX_DRAWN, MAX_LISTED, MAX_MERGED, draw_arena
@@ -69,6 +71,7 @@ def test_a_gap_above_the_lower_bound_is_shown() -> None:
     assert "<title>lower bound" not in draw_arena(plan_of([Block(64, 0, 1, 0)]), "m.om")
 
 
+@pytest.mark.slow
 def test_ten_thousand_tasks_are_a_small_file_that_leaves_nothing_out() -> None:
     rng = random.Random(7)
     blocks = [

@@ -82,6 +82,7 @@ def test_what_fits_no_gear_at_all_is_refused_as_ever(array: object, code: str) -
     assert caught.value.code == code
 
 
+@pytest.mark.slow
 def test_a_hundred_gears() -> None:
     session = session_of(compiled(input_shape="x:-1,3", dynamic_batch_size=list(range(1, 101))))
     for batch in (1, 50, 100):

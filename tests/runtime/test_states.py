@@ -381,6 +381,7 @@ def test_a_profile_of_a_step_adds_its_rows() -> None:
         assert session.state_length == length
 
 
+@pytest.mark.slow
 def test_the_example_generates_the_most_probable_tokens(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

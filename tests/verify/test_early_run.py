@@ -32,6 +32,7 @@ def digest_and_feeds(model: Path) -> tuple[str, Feeds]:
     return file.source.sha256, feeds_of(file.model, model_ports(file.model), 0)
 
 
+@pytest.mark.slow
 def test_outputs_come_from_the_background_process(model: Path) -> None:
     sha256, feeds = digest_and_feeds(model)
     x = feeds["x"]

@@ -65,6 +65,7 @@ def test_a_dim_may_be_a_sum_that_no_output_shows(tmp_path: Path) -> None:
     assert all(s["w"][1] == s["x"][1] + s["p"][1] for s in map(sizes_of, report.shapes))
 
 
+@pytest.mark.slow
 def test_where_no_sizes_do_the_user_is_asked_for_all(tmp_path: Path) -> None:
     text = """net (float[b,n] x, float[b,3,k] z) => (float[m,97] y) {
         s = Constant<value_ints = [-1, 97]>()  r = Reshape(x, s)  t = ReduceSum<keepdims = 0>(z)  y = Mul(r, t) }"""

@@ -51,6 +51,7 @@ def passes_with(path: Path, kept: Sequence[str]) -> bool:
     return verify(package, path).passed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("too_wide", "needed"), [(False, {"large"}), pytest.param(True, {"large", "WIDE"}, marks=pytest.mark.slow)]
 )

@@ -329,6 +329,7 @@ def test_27_what_a_package_says_of_itself(invoke: Invoke) -> None:
     assert shown[1:7] == block[1:7]
 
 
+@pytest.mark.slow
 def test_28_tensorflow_without_tensorflow(invoke: Invoke, folder: Path) -> None:
     """A frozen graph of TensorFlow converts where TensorFlow cannot be imported."""
     graph = TfBuilder()

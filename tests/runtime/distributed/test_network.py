@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from atcpy.passes.collective_costs import cheapest
 from atcpy.runtime.distributed.network import measure_network
 from atcpy.runtime.distributed.simulated_world import run_simulated
 
 
+@pytest.mark.slow
 def test_the_numbers_predict_what_was_measured() -> None:
     found = run_simulated(measure_network, 2)
     for network in found:

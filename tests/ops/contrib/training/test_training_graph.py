@@ -7,6 +7,7 @@ from itertools import product
 
 import numpy as np
 import onnx
+import pytest
 
 import atcpy
 from tests.ops.contrib.training.test_gradients import erf, slope
@@ -138,6 +139,7 @@ def test_a_single_training_graph_reduces_the_loss() -> None:
     assert losses[-1] < losses[0] / 4
 
 
+@pytest.mark.slow
 def test_training_artifacts_reduce_the_loss() -> None:
     """Two graphs: one adds the gradients of two halves of the batch, the other moves the sequence of parameters."""
     ins = ", ".join(f"{text_of(shape)} {name}, {text_of(shape)} {name}_buffer" for name, shape in SHAPES.items())
