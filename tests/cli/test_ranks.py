@@ -97,6 +97,7 @@ def check_npz_of_ranks(folder: Path, target: Path, option: str) -> None:
         np.testing.assert_allclose(out["m"], (np.sin(x[0]) + np.sin(x[1])) / 2, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_simulated_ranks_take_archives_of_their_own(folder: Path, tmp_path: Path) -> None:
     check_npz_of_ranks(folder, tmp_path, "--simulate_ranks")
 

@@ -145,6 +145,7 @@ def test_all_numbers_of_threads_give_the_same_bits(models: Path, tmp_path: Path)
         assert results == [results[0]] * 4, path.name
 
 
+@pytest.mark.slow
 def test_the_model_and_the_options_do(models: Path, expected: dict[str, str], tmp_path: Path) -> None:
     """What makes a difference makes one: the test above could not fail otherwise."""
     target = tmp_path / "digits.out.om"

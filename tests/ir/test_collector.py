@@ -36,6 +36,7 @@ def test_frozen_objects_are_not_counted_after_little_work(counted: list[int]) ->
     assert (len(made), counted) == (1000, [])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("frozen", [False, True])
 def test_much_work_is_in_the_oldest_generation_unless_objects_are_frozen(counted: list[int], frozen: bool) -> None:
     gc.collect()

@@ -15,6 +15,7 @@ from atcpy.om.container import SIGNATURE_BYTES, Partition, Verify, parse, reseal
 from atcpy.om.signature import PublicKey, SigningKey, read_public_keys, read_signing_key
 from atcpy.options import convert_options
 from atcpy.stages.pipeline import compile_model
+from tests.effort import is_thorough
 from tests.models_in_text import model
 from tests.om import sample
 from tests.om.signing_keys import private_key, private_pem, public_pem, write_keys
@@ -90,7 +91,7 @@ def test_same_key_and_model_make_the_same_bytes(signed: bytes, tmp_path: Path) -
 
 def test_every_changed_byte_is_refused_by_its_checksum(signed: bytes) -> None:
     signers = [key().public]
-    for at in range(len(signed)):
+    for at in range(0, len(signed), 1 if is_thorough() else 7):
         mutant = bytearray(signed)
         mutant[at] ^= 0x20
         assert code_of(bytes(mutant), signers) is not None, at
