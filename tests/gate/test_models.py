@@ -45,6 +45,7 @@ def test_hostile_models_are_refused(group: str, chunk: int) -> None:
     assert list(faults_of(chosen(group)[chunk::CHUNKS], seconds=SECONDS)) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chunk", EACH_CHUNK)
 def test_operators_that_make_no_sense_are_refused(chunk: int) -> None:
     cases = list(operators.cases_without_sense(chosen_doubtful()[chunk::CHUNKS]))

@@ -13,7 +13,12 @@ from tests.parsers.onnx.canonical import REAL, parsed, run_canonical, run_ort
 pytestmark = pytest.mark.skipif(not REAL.is_dir(), reason="needs ../shared/models")
 MANIFEST = {entry["file"]: entry for entry in json.loads((REAL / "manifest.json").read_text())} if REAL.is_dir() else {}
 RANDOM_OUTPUTS = {"discrete_actions"}  # drawn by Multinomial
-PAIRS = [(name, pair["file"]) for name, entry in MANIFEST.items() for pair in entry["test_data"]]
+LARGE = {"gtcrn_stream.onnx"}  # that take a second or more
+PAIRS = [
+    pytest.param(name, pair["file"], marks=pytest.mark.slow if name in LARGE else ())
+    for name, entry in MANIFEST.items()
+    for pair in entry["test_data"]
+]
 
 
 @pytest.mark.parametrize(("name", "pair"), PAIRS)

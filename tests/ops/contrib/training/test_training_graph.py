@@ -119,6 +119,7 @@ def assert_trained(state: dict[str, Array], expected_state: dict[str, Array]) ->
         np.testing.assert_allclose(state[name], array, rtol=2e-3, atol=2e-4)
 
 
+@pytest.mark.slow
 def test_a_single_training_graph_reduces_the_loss() -> None:
     """Forward, backward and SGD together; the batch is open."""
     ins = ", ".join(f"{text_of(shape)} {name}" for name, shape in SHAPES.items())
