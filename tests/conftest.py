@@ -18,7 +18,7 @@ from atcpy.kernels import _kernels
 from atcpy.passes.compile import emit_tasks
 from atcpy.stages import symbolic
 from tests.attribute_defaults import check_reads
-from tests.effort import FAST, THOROUGH, ci_sample, in_quick_grid, in_share, trials
+from tests.effort import FAST, SAMPLED, THOROUGH, ci_sample, in_quick_grid, in_share, trials
 from tests.grids import grid_points
 
 MAX_VARIANTS = symbolic.MAX_VARIANTS
@@ -48,13 +48,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    share, rest = config.getoption("--one-in"), config.getoption("--but-one-in")
-    points = grid_points(items) if config.getoption("--quick") else {}
+    quick, share, rest = (config.getoption(name) for name in ("--quick", "--one-in", "--but-one-in"))
+    points = grid_points(items) if quick else {}
 
     def is_run(item: pytest.Item) -> bool:
-        if config.getoption("--quick") and item.get_closest_marker("slow"):
+        if quick and item.get_closest_marker("slow"):
             return False
-        if item in points and not in_quick_grid(*points[item]):
+        if quick and item.nodeid.startswith(SAMPLED):
+            if not in_share(item.nodeid, 3):
+                return False
+        elif item in points and not in_quick_grid(*points[item]):
             return False
         return (share is None or in_share(item.nodeid, share)) and not (rest and in_share(item.nodeid, rest))
 

@@ -11,6 +11,26 @@ import pytest
 from hypothesis import settings
 
 Case = TypeVar("Case")
+# Of these the quick tests run a third, another each day: one law on many models, or one importer on many graphs.
+SAMPLED = (
+    "tests/e2e/test_dynamic_package_mutants.py",
+    "tests/e2e/test_odd_models.py",
+    "tests/e2e/test_old_opsets.py",
+    "tests/e2e/test_package_mutants.py",
+    "tests/e2e/test_real_models.py",
+    "tests/e2e/test_tensorflow_models.py",
+    "tests/models/",
+    "tests/ops/contrib/test_hostile.py",
+    "tests/ops/contrib/training/",
+    "tests/parsers/onnx/test_real_models.py",
+    "tests/parsers/tensorflow/",
+    "tests/passes/test_skipped.py",
+    "tests/quantization/",
+    "tests/runtime/test_hostile_bodies.py",
+    "tests/runtime/test_states_grouped_query.py",
+    "tests/runtime/test_unknown_shapes.py",
+    "tests/stages/test_control_flow_in_plans.py",
+)
 THOROUGH = settings(deadline=None, derandomize=True, max_examples=60)
 FAST = settings(THOROUGH, max_examples=6)
 

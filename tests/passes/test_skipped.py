@@ -12,7 +12,6 @@ import pytest
 
 from atcpy.om import writer
 from atcpy.passes.pass_set import built_in_passes
-from tests.effort import one_in
 from tests.golden.golden import FILES, compile_text, decision_lines, read_golden
 from tests.golden.numbers import check_numbers
 
@@ -34,8 +33,8 @@ def is_small(stem: str) -> bool:
     return len(GOLDENS[stem].model_text) <= LARGE_MODEL
 
 
-# One file a pass is quick, unless even the smallest is large; of these a third each day.
-QUICK = one_in(3, [(name, stems[0]) for name in OPTIONAL if (stems := applied(name)) and is_small(stems[0])])
+# One file a pass is quick, unless even the smallest is large.
+QUICK = [(name, stems[0]) for name in OPTIONAL if (stems := applied(name)) and is_small(stems[0])]
 OTHERS = [(name, stem) for name in OPTIONAL for stem in applied(name) if (name, stem) not in QUICK]
 CASES = [*QUICK, *(pytest.param(*case, marks=pytest.mark.slow) for case in OTHERS)]
 
