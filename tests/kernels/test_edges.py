@@ -7,6 +7,7 @@ must agree with ONNX's reference. A family that gets a vector row needs an entry
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -318,12 +319,13 @@ def resize2d(fill: Fill, n: int) -> Iterator[Case]:
 
 
 def grid_sample(fill: Fill, n: int) -> Iterator[Case]:
-    for dims in (2, 3):
-        for mode in ("linear", "nearest"):
-            for padding in ("zeros", "border"):
-                attrs = {"mode": mode, "padding_mode": padding, "align_corners": n % 2}
-                arrays = [fill(2, 3, *(5,) * dims), fill(2, *(2,) * (dims - 1), 4 * n, dims) / 2]
-                yield Case("GridSample", arrays, attrs, by_reference=False)
+    for dims, mode, padding, side in itertools.product(
+        (2, 3), ("linear", "nearest", "cubic"), ("zeros", "border", "reflection"), (1, 5)
+    ):
+        if (dims, mode) != (3, "cubic"):  # has a scalar row only
+            attrs = {"mode": mode, "padding_mode": padding, "align_corners": n % 2}
+            arrays = [fill(2, 3, *(5,) * (dims - 1), side), fill(2, *(2,) * (dims - 1), 4 * n, dims) / 2]
+            yield Case("GridSample", arrays, attrs, by_reference=False)
 
 
 def where(fill: Fill, n: int) -> Iterator[Case]:

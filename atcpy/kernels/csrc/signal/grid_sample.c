@@ -36,12 +36,11 @@ static const char *check(const struct task_view *task)
     return NULL;
 }
 
-/* Points of a row are taken together where few elements mix, without reflection. */
+/* Points of a row are taken together where no more than 16 elements mix. */
 bool grid_sample_in_blocks(const struct task_view *task)
 {
     const struct grid_sample_params *p = task->params;
-    return p->mode != GRID_CUBIC && p->padding != GRID_REFLECTION &&
-           atc_volume(p->in) <= INT32_MAX / 4;
+    return (p->mode != GRID_CUBIC || p->dims == 2) && atc_volume(p->in) <= INT32_MAX / 4;
 }
 
 static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
@@ -105,10 +104,8 @@ DEFINE_FAMILY(grid_sample, GRID_SAMPLE_FIELDS, .check = check, .cost = cost);
         const T high = p->align_corners ? size - 1 : size - (T)0.5;                                \
         T x = p->align_corners ? (at + 1) / 2 * (size - 1) : ((at + 1) * size - 1) / 2;            \
         /* Further away than any image is large, or not a number. */                               \
-        if (!(x > -(T)1e9 && x < (T)1e9)) {                                                        \
-            const int64_t edge = x > 0 ? p->in[dim] - 1 : 0;                                       \
-            return (struct taps_##suffix){1, {p->padding == GRID_ZEROS ? -1 : edge}, {1}};         \
-        }                                                                                          \
+        if (!(x > -(T)1e9 && x < (T)1e9))                                                          \
+            x = p->padding == GRID_ZEROS ? GRID_OUTSIDE : x > 0 ? size - 1 : 0;                    \
         if (p->mode == GRID_NEAREST)                                                               \
             x = round_(x);                                                                         \
         if (p->padding == GRID_BORDER && (x < low || x > high))                                    \

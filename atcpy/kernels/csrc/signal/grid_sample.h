@@ -10,6 +10,7 @@
 #include "core/pieces.h"
 
 enum { GRID_DIMS = 3, GRID_TAPS = 4 };
+enum { GRID_OUTSIDE = -8 }; /* a position whose taps are all outside */
 enum grid_mode { GRID_NEAREST, GRID_LINEAR, GRID_CUBIC };
 enum grid_padding { GRID_ZEROS, GRID_BORDER, GRID_REFLECTION };
 extern const char *const grid_mode_names[], *const grid_padding_names[];
