@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from atcpy.ir.tensor import Array
+from atcpy.ops.signal.fourier import supports_dft
 from tests.effort import trials
 from tests.harness import make_node, reference_op, run_op
 
@@ -49,3 +50,10 @@ def test_stft_agrees_with_the_reference(dtype: str, onesided: int, window: bool,
     expected = reference_op(node, arrays)[0]
     assert node.output.desc.static_shape == expected.shape
     np.testing.assert_allclose(run_op(node, arrays, threads=2)[0], expected, rtol=0, atol=2e-5)
+
+
+@pytest.mark.parametrize(("length", "dtype", "reasons"), [(10, "f4", ["rounding"]), (17, "f4", []), (10, "f8", [])])
+def test_short_inverses_are_numpys(length: int, dtype: str, reasons: list[str]) -> None:
+    x = np.zeros((2, length, 3, 2), dtype)
+    node = make_node("DFT", [x, None, np.array(1)], {"inverse": 1}, constants=(2,))
+    assert [reject.reason for reject in supports_dft(node)] == reasons

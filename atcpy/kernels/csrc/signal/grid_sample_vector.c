@@ -89,8 +89,7 @@ static void find_line(const struct grid_sample_params *p, int dim, const float *
                       int64_t n, struct line *line)
 {
     const float last = (float)p->in[dim] - 1, low = p->align_corners ? 0 : -0.5f;
-    const int before =
-        p->mode == GRID_CUBIC ? 1 : 0; /* taps ahead of the one that a point follows */
+    const int before = p->mode == GRID_CUBIC ? 1 : 0; /* taps below that at floor(x) */
     const int32_t end = (int32_t)last, outside = p->padding == GRID_ZEROS ? -1 : 0;
     float x[POINTS], whole[POINTS], part[POINTS];
     find_positions(p, last, at, n, x);
