@@ -180,3 +180,19 @@ def test_blocks_within_32_bits_and_beyond(dtype: type, isa: str) -> None:
     expected = np.where(fits, np.where(fits, x, 0).astype(np.int64), np.iinfo(np.int64).min)
     [y] = run_op(make_node("Cast", [x], {"to": 7}), [x], isa=isa)
     np.testing.assert_array_equal(y, expected)
+
+
+@pytest.mark.parametrize("isa", LOOP_ISAS)
+@pytest.mark.parametrize("to", [DType.FLOAT32, DType.FLOAT64], ids=lambda dtype: dtype.short)
+def test_int64_rounds_once_within_52_bits_and_beyond(to: DType, isa: str) -> None:
+    rng = np.random.default_rng(5)
+    # Halves of the last bit of float32.
+    ties = [(2 * m + 1) << shift for shift in (0, 5, 28, 38) for m in (2**23, 2**24 - 1, 2**23 + 12345)]
+    near = [tie + d for tie in (*ties, 2**51, 2**52, 2**53, 2**62) for d in (-1, 0, 1)]
+    small = [x for x in near if x < 2**51]
+    limits = [-(2**51), 2**51 - 1, 2**63 - 1, -(2**63), -(2**51) - 1, 2**51]
+    blocks = [[*small, *[-x for x in small]], [*near, *[-x for x in near]], limits, *[[x] for x in limits]]
+    for block in (*blocks, [2**51 + 2**28 + 1], [2**51 + 3], [-(2**51) - 3], [2**52 + 1]):
+        for n in (31, 32, 33, 95):
+            x = rng.choice(np.array(block), n)
+            np.testing.assert_array_equal(cast(x, to, isa), x.astype(to.numpy))

@@ -3,6 +3,8 @@
 #include "core/half.h"
 #include "elementwise/narrow.h"
 
+#include <string.h>
+
 /* Truncation to 32 and to 64 bits; what does not fit becomes the least number. */
 static inline int32_t i32_of_f32(float x)
 {
@@ -207,6 +209,46 @@ DEFINE_TO_I64(f32, float)
 DEFINE_TO_I64(f64, double)
 #define f32_to_i64 f32_to_i64_blocks
 #define f64_to_i64 f64_to_i64_blocks
+
+/* A whole number of 52 bits, exactly: added to the bits of 1.5 · 2⁵², it counts that up. */
+static inline double f64_of_i52(int64_t x)
+{
+    const double base = 0x1.8p52;
+    uint64_t bits;
+    double sum;
+    memcpy(&bits, &base, sizeof bits);
+    bits += (uint64_t)x;
+    memcpy(&sum, &bits, sizeof sum);
+    return sum - base;
+}
+
+/* By way of doubles where a block fits them, so that there is one rounding. */
+#define DEFINE_OF_I64(to, to_type)                                                                 \
+    static void i64_to_##to##_blocks(const void *src, void *dst, int64_t n)                        \
+    {                                                                                              \
+        enum { BLOCK = 32 };                                                                       \
+        const int64_t *restrict x = src;                                                           \
+        to_type *restrict y = dst;                                                                 \
+        int64_t i = 0;                                                                             \
+        for (; i + BLOCK <= n; i += BLOCK) {                                                       \
+            uint64_t bits = 0;                                                                     \
+            for (int64_t k = i; k < i + BLOCK; k++)                                                \
+                bits |= (uint64_t)x[k] + ((uint64_t)1 << 51);                                      \
+            if (bits >> 52) {                                                                      \
+                for (int64_t k = i; k < i + BLOCK; k++)                                            \
+                    y[k] = (to_type)x[k];                                                          \
+            } else {                                                                               \
+                for (int64_t k = i; k < i + BLOCK; k++)                                            \
+                    y[k] = (to_type)f64_of_i52(x[k]);                                              \
+            }                                                                                      \
+        }                                                                                          \
+        for (; i < n; i++)                                                                         \
+            y[i] = (to_type)x[i];                                                                  \
+    }
+DEFINE_OF_I64(f32, float)
+DEFINE_OF_I64(f64, double)
+#define i64_to_f32 i64_to_f32_blocks
+#define i64_to_f64 i64_to_f64_blocks
 #endif
 
 typedef void (*cast_fn)(const void *src, void *dst, int64_t n);
