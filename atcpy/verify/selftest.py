@@ -95,6 +95,7 @@ CASES: tuple[str, ...] = (
          coordinate_transformation_mode = "half_pixel">(x, , e) }""",
     """(float[1,2,5,6] x) => (float[1,2,9,8] y)
        { e = Constant<value_ints = [1,2,9,8]>()  y = Resize<mode = "cubic">(x, , , e) }""",
+    "(float[3,5,5] x) => (float[3] y) { y = Det(x) }",
     """(float[1,2,5,6] x, float[1,3,4,2] g) => (float[1,2,3,4] y) { y = GridSample<mode = "bilinear">(x, g) }""",
     """(float[1,2,8,8] x, float[3,4] r) => (float[3,2,2,2] y)
        { b = Constant<value_ints = [0,0,0]>()  y = RoiAlign<output_height = 2, output_width = 2>(x, r, b) }""",

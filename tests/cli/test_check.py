@@ -38,22 +38,22 @@ def test_all_problems_come_at_once_grouped_by_cause(invoke: Invoke, tmp_path: Pa
 
 
 def test_ops_without_a_kernel_are_told(invoke: Invoke, tmp_path: Path) -> None:
-    text = '<ir_version: 8, opset_import: ["" : 17]> g (float[4,4] x) => (float y) { y = Det(x) }'
+    text = '<ir_version: 8, opset_import: ["" : 17]> g (float[1,4,2] x) => (float[1,4,2] y) { y = DFT<inverse = 1>(x) }'
     ran = invoke("check", save(tmp_path / "m.onnx", text))
     assert ran.code == 0
     assert ran.out.splitlines()[0] == "1 warning; 1 cause; 1 op type, 1 node"
     assert "W0020" in ran.out
     assert "runs on HOST_CPU" in ran.out
     problems = invoke("check", tmp_path / "m.onnx", "--json").envelope["result"]["problems"]
-    assert [(p["level"], p["op"], p["count"]) for p in problems] == [("host_cpu", "Det", 1)]
+    assert [(p["level"], p["op"], p["count"]) for p in problems] == [("host_cpu", "DFT", 1)]
 
 
 def test_warnings_of_convert_go_to_stderr_and_werror_makes_errors_of_them(invoke: Invoke, tmp_path: Path) -> None:
-    text = '<ir_version: 8, opset_import: ["" : 17]> g (float[4,4] x) => (float y) { y = Det(x) }'
+    text = '<ir_version: 8, opset_import: ["" : 17]> g (float[1,4,2] x) => (float[1,4,2] y) { y = DFT<inverse = 1>(x) }'
     path = save(tmp_path / "m.onnx", text)
     ran = invoke("convert", "--model", path, "-o", tmp_path / "m")
     assert ran.code == 0
-    assert "  host_cpu   Det 1 " in ran.out
+    assert "  host_cpu   DFT 1 " in ran.out
     assert ran.err.startswith("warning[W0020] ")
     ran = invoke("convert", "--model", path, "-o", tmp_path / "n", "--werror")
     assert ran.code == 4

@@ -30,7 +30,7 @@ MODELS = {
     "threads": "m (float[256,512] x) => (float[256,512] y) <float[512,512] w> { p = MatMul(x, w) y = Softmax(p) }",
     "two outputs": "m (float[2,3] x) => (float[2,3] y, int64[2,1] k) { y = Neg(x) k = ArgMax<axis = 1>(x) }",
     "half": "m (float[4] x) => (bfloat16[4] y) { y = Cast<to = 16>(x) }",
-    "the reference implementation": "m (float[2,2] x) => (float y) { y = Det(x) }",
+    "the reference implementation": "m (float[1,2,2] x) => (float[1,2,2] y) { y = DFT<inverse = 1>(x) }",
     "texts by the host": "m (float[3] x) => (string[3] y) { y = Cast<to = 8>(x) }",
     "open dims": "m (float[b,4] x) => (float[b,4] y) { y = Softmax(x) }",
     "a size without plan": "m (float[b,n] x) => (int64[2,k] y) { y = NonZero(x) }",

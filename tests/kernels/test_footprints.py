@@ -76,7 +76,7 @@ BYTES = {
     "Neg": ("m (float[6,7] x) => (float[6,7] y) { y = Neg(x) }", 168, 168),
     "Add of a row": ("m (float[6,7] x, float[7] b) => (float[6,7] y) { y = Add(x, b) }", 168 + 28, 168),
     "MatMul": ("m (float[7,5] x, float[5,3] w) => (float[7,3] y) { y = MatMul(x, w) }", 4 * (35 + 15), 4 * 21),
-    "Det, by the host": ("m (float[3,3] x) => (float y) { y = Det(x) }", 36, 4),
+    "DFT, by the host": ("m (float[1,3,2] x) => (float[1,3,2] y) { y = DFT<inverse = 1>(x) }", 24, 24),
 }
 
 

@@ -58,13 +58,13 @@ def test_each_pixel_of_a_convolution_has_the_same_result(
     [
         ("y = LSTM<hidden_size = 4>(x, w, r)", "float[2,3,5] x", "recurrent"),
         ('y = HcomAllReduce<reduction = "sum">(x)', "float[4] x", "collectives"),
-        ("y = Det(x)", "float[3,3] x", "HOST_CPU"),
+        ("y = DFT<inverse = 1>(x)", "float[1,3,2] x", "HOST_CPU"),
     ],
 )
 def test_what_may_depend_on_the_position_is_refused(nodes: str, ends: str, why: str) -> None:
     text = f"g ({ends}) => (float[a] y) <float[1,16,5] w, float[1,16,4] r> {{ {nodes} }}"
     text = text.replace(
-        "float[a] y", {"recurrent": "float[a,b,c,d] y", "collectives": "float[4] y"}.get(why, "float y")
+        "float[a] y", {"recurrent": "float[a,b,c,d] y", "collectives": "float[4] y"}.get(why, "float[1,3,2] y")
     )
     with pytest.raises(AtcError) as caught:
         package(text, LEVEL)

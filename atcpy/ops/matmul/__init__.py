@@ -1,3 +1,3 @@
-"""Products of matrices."""
+"""Products and determinants of matrices."""
 
-from atcpy.ops.matmul import einsum, matmul
+from atcpy.ops.matmul import det, einsum, matmul
