@@ -73,6 +73,14 @@ static void find_row(const struct machine *m, int64_t row, int64_t *at)
     }
 }
 
+/* Goes from a row on to the first one of the next run, whose outer dims are others. */
+static void next_run(const struct machine *m, int64_t *at)
+{
+    at[GK_DIMS - 2] = 0;
+    for (int d = GK_DIMS - 3; d >= 0 && ++at[d] == m->p->dims[d]; d--)
+        at[d] = 0;
+}
+
 static int64_t offset_of(const struct source *source, const int64_t *at)
 {
     int64_t offset = 0;
@@ -88,9 +96,9 @@ static void fill(const struct machine *m, int s, int64_t row, int64_t rows)
     const int64_t cols = source->cols, item = source->item, size = m->p->dims[GK_DIMS - 2];
     const int64_t step = source->stride[GK_DIMS - 2] * item;
     uint8_t *to = m->at[source->filled];
+    int64_t at[GK_DIMS - 1];
+    find_row(m, row, at);
     while (rows > 0) {
-        int64_t at[GK_DIMS - 1];
-        find_row(m, row, at);
         const uint8_t *from = (const uint8_t *)m->args->src[s] + offset_of(source, at) * item;
         const int64_t run = min_i64(rows, size - at[GK_DIMS - 2]);
         if (source->stride[GK_DIMS - 1] == 0)
@@ -98,8 +106,8 @@ static void fill(const struct machine *m, int s, int64_t row, int64_t rows)
         else
             copy_rows(to, from, cols * item, step, run);
         to += run * cols * item;
-        row += run;
         rows -= run;
+        next_run(m, at);
     }
 }
 
