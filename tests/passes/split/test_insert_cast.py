@@ -136,7 +136,10 @@ def test_inputs_and_outputs_may_stay_in_float32() -> None:
 
 
 def test_what_runs_on_the_host_gets_its_own_type() -> None:
-    text = "host (float16[1,4,2] x) => (float16[1,4,2] y) { a = Exp(x)  b = DFT<inverse = 1>(a)  c = Mul(a, b)  y = Relu(c) }"
+    text = (
+        "host (float16[1,4,2] x) => (float16[1,4,2] y) {"
+        " a = Exp(x)  b = DFT<inverse = 1>(a)  c = Mul(a, b)  y = Relu(c) }"
+    )
     package = compiled(model(text))
     assert host_ops(package) == ["DFT"]
     x = np.random.default_rng(0).standard_normal((1, 4, 2)).astype(np.float16)
