@@ -86,7 +86,8 @@ struct conv2d_tap {
 };
 
 /* A run of `width` neighbouring results in `blocks` neighbouring blocks of output channels, summed
- * over n_c1 blocks of input channels: the work of one micro-kernel call.
+ * over n_c1 blocks of input channels. A call of a micro-kernel computes `count` of them, side by
+ * side: what begins and ends a call would take a third of the time of a tile of few channels.
  */
 struct conv2d_tile {
     const float *in;
@@ -111,8 +112,10 @@ struct conv2d_tile {
     bool residual_bf16, dst_bf16;
     int64_t channels; /* of the results in all the blocks; what is beyond is of no account */
     bool first, last; /* the sum begins here; it ends here, so activate */
+    int64_t count;
     /* What to prefetch, as much as the tile reads weights of a block; NULL: nothing. */
     const float *prefetched;
+    int64_t prefetch_step; /* floats from there to what the next tile prefetches */
     enum activation activation;
     float alpha, beta;
 };
@@ -165,6 +168,33 @@ static inline __attribute__((always_inline)) const float *conv2d_prefetch(const 
         __builtin_prefetch(weights + c * CONV_C0, 0, 2);
     return weights + c0 * CONV_C0;
 }
+
+/* Moves on by `tiles` tiles of `width` results each. */
+static inline __attribute__((always_inline)) void
+conv2d_move_on(struct conv2d_tile *tile, int64_t tiles, int64_t width, int64_t c0)
+{
+    tile->in += tiles * width * c0;
+    tile->dst += tiles * width * tile->dst_step;
+    if (tile->residual != NULL)
+        tile->residual += tiles * width * tile->residual_step;
+    if (tile->prefetched != NULL)
+        tile->prefetched += tiles * tile->prefetch_step;
+}
+
+/* Computes the tiles of a call one by one: the last argument does so for `t`. Several are a copy,
+ * which no store can change, so that the loop keeps what it reads of it in registers; for one
+ * alone, that would take longer than it saves.
+ */
+#define CONV2D_FOR_TILES(t, tile, width, c0, ...)                                                  \
+    if ((tile)->count == 1) {                                                                      \
+        const struct conv2d_tile *t = (tile);                                                      \
+        __VA_ARGS__;                                                                               \
+    } else {                                                                                       \
+        struct conv2d_tile copy = *(tile);                                                         \
+        const struct conv2d_tile *t = &copy;                                                       \
+        for (; copy.count > 0; copy.count--, conv2d_move_on(&copy, 1, width, c0))                  \
+            __VA_ARGS__;                                                                           \
+    }
 
 typedef void (*conv2d_micro)(const struct conv2d_tile *tile);
 
@@ -284,9 +314,9 @@ static inline void conv2d_fill_bias(float *out, const float *bias, int64_t first
         memcpy(out, bias + first, (size_t)min_i64(CONV_PAIR * CONV_C0, m - first) * sizeof *out);
 }
 
-/* Runs a tile, whose taps come in runs where they are many: there is one block of channels then. */
-static inline void conv2d_run_tile(struct atc_meter *meter, conv2d_micro micro,
-                                   const struct conv2d_tile *tile, int64_t c0)
+/* Runs tiles, whose taps come in runs where they are many: there is one block of channels then. */
+static inline void conv2d_run_tiles(struct atc_meter *meter, conv2d_micro micro,
+                                    const struct conv2d_tile *tile, int64_t c0)
 {
     enum { TAPS = 4096 };
     if (tile->n_taps <= TAPS || tile->n_c1 > 1 || tile->dst_bf16) {
@@ -315,15 +345,18 @@ struct conv2d_next {
     int64_t tiles;      /* that prefetch; a row takes off its own */
 };
 
-static inline const float *conv2d_take_next(struct conv2d_next *next)
+/* Has the next tiles prefetch, and leaves those that find nothing for another call. */
+static inline void conv2d_take_next(struct conv2d_next *next, struct conv2d_tile *tile)
 {
+    tile->prefetched = NULL;
     if (next == NULL || next->tiles <= 0)
-        return NULL;
-    const float *first = next->first;
-    next->tiles--;
+        return;
+    tile->count = min_i64(tile->count, next->tiles);
+    tile->prefetched = next->first;
+    tile->prefetch_step = next->stride;
+    next->tiles -= tile->count;
     if (next->tiles > 0)
-        next->first += next->stride;
-    return first;
+        next->first += tile->count * next->stride;
 }
 
 /* A row of `len` results, cut into tiles of nearly equal width, and its micro-kernels by width. */
@@ -335,6 +368,22 @@ struct conv2d_row {
 static inline int64_t conv2d_width(const struct conv2d_row *row, int64_t tile)
 {
     return row->len / row->tiles + (tile < row->len % row->tiles);
+}
+
+/* How many tiles one call computes from number `at` of a row on: tiles of one width, few enough to
+ * be interrupted in time.
+ */
+static inline int64_t conv2d_count(const struct conv2d_row *row, int64_t at, int64_t work)
+{
+    const int64_t wide = row->len % row->tiles;
+    const int64_t alike = (at < wide ? wide : row->tiles) - at;
+    return min_i64(alike, 1 + ATC_PIECE / work);
+}
+
+/* What a tile counts for where work is interrupted. */
+static inline int64_t conv2d_work(const struct conv2d_tile *tile)
+{
+    return CONV_C0 * (1 + tile->n_taps * tile->n_c1);
 }
 
 /* Runs the tiles of a row whose results or residual are bfloat16, by micro-kernels that read and
@@ -364,15 +413,16 @@ static inline void conv2d_run_narrow(struct atc_meter *meter, const struct conv2
     tile.residual_bf16 = tile.dst_bf16 = false;
     for (int64_t t = 0; t < row->tiles; t++) {
         const int64_t width = conv2d_width(row, t);
-        tile.prefetched = conv2d_take_next(next);
-        if (atc_spend(meter, CONV_C0 * (1 + tile.n_taps * tile.n_c1)))
+        tile.count = 1;
+        conv2d_take_next(next, &tile);
+        if (atc_spend(meter, conv2d_work(&tile)))
             return;
         tile.residual = widens ? widened : residual;
         tile.dst = rounds ? sums : dst;
         for (int b = 0; b < blocks && widens; b++)
             isa->widen(WEIGHTS_BF16, (const uint16_t *)(residual + b * residual_stride), NULL,
                        widened + b * ROOM, width * CONV_C0);
-        conv2d_run_tile(meter, row->micros[width - 1], &tile, c0);
+        conv2d_run_tiles(meter, row->micros[width - 1], &tile, c0);
         for (int b = 0; b < blocks && rounds; b++)
             isa->narrow_bf16(sums + b * ROOM, (uint16_t *)(dst + b * dst_stride), width * CONV_C0);
         tile.in += width * c0;
@@ -402,16 +452,15 @@ static inline void conv2d_run_row(struct atc_meter *meter, const struct conv2d_i
         conv2d_run_narrow(meter, isa, *tile, next, c0, blocks, &row);
         return;
     }
-    for (int64_t t = 0; t < row.tiles; t++) {
+    const int64_t work = conv2d_work(tile);
+    for (int64_t t = 0; t < row.tiles; t += tile->count) {
         const int64_t width = conv2d_width(&row, t);
-        tile->prefetched = conv2d_take_next(next);
-        if (atc_spend(meter, CONV_C0 * (1 + tile->n_taps * tile->n_c1)))
+        tile->count = conv2d_count(&row, t, work);
+        conv2d_take_next(next, tile);
+        if (atc_spend(meter, tile->count * work))
             return;
-        conv2d_run_tile(meter, row.micros[width - 1], tile, c0);
-        tile->in += width * c0;
-        tile->dst += width * tile->dst_step;
-        if (tile->residual != NULL)
-            tile->residual += width * tile->residual_step;
+        conv2d_run_tiles(meter, row.micros[width - 1], tile, c0);
+        conv2d_move_on(tile, tile->count, width, c0);
     }
 }
 

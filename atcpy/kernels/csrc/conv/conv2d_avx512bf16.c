@@ -24,13 +24,15 @@ static inline __attribute__((always_inline)) void store_bf16(float *to, __m512 x
 #define DEFINE(blocks, width)                                                                      \
     static void micro_##blocks##_##width(const struct conv2d_tile *tile)                           \
     {                                                                                              \
-        micro(tile, blocks, width, PAIRS, multiply_add, store_bf16);                                                                \
+        CONV2D_FOR_TILES(t, tile, width, PAIRS,                                                    \
+                         micro(t, blocks, width, PAIRS, multiply_add, store_bf16))                 \
     }
 #define NAME(blocks, width) micro_##blocks##_##width,
 #define DEFINE_PLAIN(blocks, width)                                                                \
     static void micro_plain_##blocks##_##width(const struct conv2d_tile *tile)                     \
     {                                                                                              \
-        micro(tile, blocks, width, 1, multiply_add_floats, store_bf16);                            \
+        CONV2D_FOR_TILES(t, tile, width, 1,                                                        \
+                         micro(t, blocks, width, 1, multiply_add_floats, store_bf16))              \
     }
 #define NAME_PLAIN(blocks, width) micro_plain_##blocks##_##width,
 

@@ -116,7 +116,7 @@ static inline __attribute__((always_inline)) void micro_half(const struct conv2d
 #define DEFINE(blocks, c0, width)                                                                  \
     static void micro_##blocks##_##c0##_##width(const struct conv2d_tile *tile)                    \
     {                                                                                              \
-        micro(tile, blocks, width, c0, multiply_add, NULL);                                                            \
+        CONV2D_FOR_TILES(t, tile, width, c0, micro(t, blocks, width, c0, multiply_add, NULL))      \
     }
 #define NAME(blocks, c0, width) micro_##blocks##_##c0##_##width,
 
@@ -128,7 +128,7 @@ COUNT_TO_14(DEFINE, 2, 1)
 #define DEFINE_HALF(c0, width)                                                                     \
     static void micro_half_##c0##_##width(const struct conv2d_tile *tile)                          \
     {                                                                                              \
-        micro_half(tile, width, c0);                                                               \
+        CONV2D_FOR_TILES(t, tile, width, c0, micro_half(t, width, c0))                             \
     }
 #define NAME_HALF(c0, width) micro_half_##c0##_##width,
 

@@ -31,12 +31,12 @@ static void conv2d_micro_scalar(const struct conv2d_tile *t, int blocks, int wid
 
 static void blocked(const struct conv2d_tile *tile)
 {
-    conv2d_micro_scalar(tile, 1, 1, CONV_C0);
+    CONV2D_FOR_TILES(t, tile, 1, CONV_C0, conv2d_micro_scalar(t, 1, 1, CONV_C0))
 }
 
 static void plain(const struct conv2d_tile *tile)
 {
-    conv2d_micro_scalar(tile, 1, 1, 1);
+    CONV2D_FOR_TILES(t, tile, 1, 1, conv2d_micro_scalar(t, 1, 1, 1))
 }
 
 static void take_even(const float *from, float *to, int64_t count)

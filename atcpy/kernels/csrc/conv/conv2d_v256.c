@@ -49,20 +49,26 @@ static inline __attribute__((always_inline)) void micro(const struct conv2d_tile
                                                         int vectors, int64_t c0, int width)
 {
     vf acc[MAX_WIDTH_OF_HALF][MAX_VECTORS];
-    const float *start = (t->first ? t->bias : t->dst) + at;
-    const int64_t start_step = t->first ? 0 : t->dst_step;
-#pragma GCC unroll 12
-    for (int i = 0; i < width; i++)
-#pragma GCC unroll 4
-        for (int v = 0; v < vectors; v++)
-            acc[i][v] = vf_load(start + i * start_step + v * VF);
-    if (t->first && t->residual != NULL)
+    /* Pointers move from result to result: products of steps would take registers. */
+    const float *sums = t->dst + at, *residual = t->residual;
+    if (t->first)
 #pragma GCC unroll 12
         for (int i = 0; i < width; i++)
 #pragma GCC unroll 4
             for (int v = 0; v < vectors; v++)
-                acc[i][v] =
-                    vf_add(acc[i][v], vf_load(t->residual + i * t->residual_step + at + v * VF));
+                acc[i][v] = vf_load(t->bias + at + v * VF);
+    else
+#pragma GCC unroll 12
+        for (int i = 0; i < width; i++, sums += t->dst_step)
+#pragma GCC unroll 4
+            for (int v = 0; v < vectors; v++)
+                acc[i][v] = vf_load(sums + v * VF);
+    if (t->first && residual != NULL)
+#pragma GCC unroll 12
+        for (int i = 0; i < width; i++, residual += t->residual_step)
+#pragma GCC unroll 4
+            for (int v = 0; v < vectors; v++)
+                acc[i][v] = vf_add(acc[i][v], vf_load(residual + at + v * VF));
 
     const float *prefetched = t->prefetched;
     for (int64_t c1 = 0; c1 < t->n_c1; c1++) {
@@ -98,11 +104,12 @@ static inline __attribute__((always_inline)) void micro(const struct conv2d_tile
 #pragma GCC unroll 4
             for (int v = 0; v < vectors; v++)
                 acc[i][v] = vf_at_most(high, acc[i][v]);
+    float *dst = t->dst + at;
 #pragma GCC unroll 12
-    for (int i = 0; i < width; i++)
+    for (int i = 0; i < width; i++, dst += t->dst_step)
 #pragma GCC unroll 4
         for (int v = 0; v < vectors; v++)
-            vf_store(t->dst + i * t->dst_step + at + v * VF, acc[i][v]);
+            vf_store(dst + v * VF, acc[i][v]);
     if (!activates_in_registers(activation))
         FOR_ISA(activate_stored)(activation, t->dst + at, width, t->dst_step, vectors * VF,
                                  t->alpha, t->beta);
@@ -112,8 +119,9 @@ static inline __attribute__((always_inline)) void micro(const struct conv2d_tile
     static void micro_##part##_##c0##_##width(const struct conv2d_tile *tile)                      \
     {                                                                                              \
         enum { VECTORS = part < MAX_VECTORS ? part : MAX_VECTORS };                                \
-        for (int at = 0; at < part * VF; at += VECTORS * VF)                                       \
-            micro(tile, at, VECTORS, c0, width);                                                   \
+        CONV2D_FOR_TILES(t, tile, width, c0,                                                       \
+            for (int at = 0; at < part * VF; at += VECTORS * VF)                                   \
+                micro(t, at, VECTORS, c0, width))                                                  \
     }
 #define NAME(part, c0, width) micro_##part##_##c0##_##width,
 
