@@ -458,6 +458,11 @@ static struct conv2d_next next_rows(const struct drive *d, int64_t n, int64_t ro
                                 .tiles = rows * p->w / each};
 }
 
+/* Blocks of input channels of a 1x1 convolution for which it pays to prefetch the next one: they
+ * lie a plane apart, where the hardware does not look.
+ */
+enum { LEAST_READ_AHEAD = 8 };
+
 /* All rows of a chunk for `blocks` neighbouring output blocks of a group. */
 static void run_blocks(const struct drive *d, int64_t n, int64_t g, int64_t row0, int64_t block0,
                        int blocks)
@@ -507,6 +512,7 @@ static void run_blocks(const struct drive *d, int64_t n, int64_t g, int64_t row0
             .channels = min_i64(blocks * CONV_C0, p->m - first_block * CONV_C0),
             .first = c1 == 0,
             .last = ends,
+            .reads_ahead = taps == 1 && run >= LEAST_READ_AHEAD,
             .activation = (enum activation)p->activation,
             .alpha = (float)p->alpha,
             .beta = (float)p->beta,

@@ -112,6 +112,7 @@ struct conv2d_tile {
     bool residual_bf16, dst_bf16;
     int64_t channels; /* of the results in all the blocks; what is beyond is of no account */
     bool first, last; /* the sum begins here; it ends here, so activate */
+    bool reads_ahead; /* prefetch a block of input channels while the one before is multiplied */
     int64_t count;
     /* What to prefetch, as much as the tile reads weights of a block; NULL: nothing. */
     const float *prefetched;

@@ -75,6 +75,10 @@ static inline __attribute__((always_inline)) void micro(const struct conv2d_tile
         const float *plane = t->in + c1 * t->c1_stride;
         const float *weights = t->weights + c1 * t->weight_c1 + at;
         const int64_t channels = c0 == 1 ? 1 : c1 == t->n_c1 - 1 ? t->c_last : c0;
+        if (c0 == CONV_C0 && t->reads_ahead)
+#pragma GCC unroll 12
+            for (int i = 0; i < width; i++)
+                __builtin_prefetch(plane + t->c1_stride + i * CONV_C0, 0, 3);
         for (int64_t tap = 0; tap < t->n_taps; tap++) {
             const float *in = plane + t->taps[tap].in;
             /* One channel a tap: reading the offset would cost as much as the tap. */
