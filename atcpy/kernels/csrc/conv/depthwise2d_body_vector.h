@@ -98,6 +98,8 @@ static inline __attribute__((always_inline)) void dw_slide(const struct dw_tile 
                                                            int taps, int stride, int width)
 {
     const int columns = (width - 1) * stride + taps;
+    /* Unrolled, the function takes a fourth longer: it has twice as many instructions to decode. */
+#pragma GCC unroll 1
     for (int at = 0; at < CONV_C0; at += VF) {
         vf acc[MAX_SLIDE];
 #pragma GCC unroll 14
