@@ -17,14 +17,17 @@ static const char *check(const struct task_view *task)
 /* How the work is cut: an item is a pair of output blocks of a chunk of tiles, which are numbered
  * through rows and pictures. The transformed inputs of a chunk stay in L2 while all output blocks
  * pass over them. Filters are transformed for a run of input channels, into half of L2: longer runs
- * load and store the sums less often.
+ * load and store the sums less often. Where all of them together are few, a call keeps them for
+ * the chunks that follow.
  */
 struct blocking {
     int64_t tile_rows, tile_columns; /* of a picture */
     int64_t tiles;                   /* of all pictures */
     int64_t chunk, chunks;           /* tiles of a chunk, and how many of them there are */
     int64_t c1, c1_run; /* blocks of input channels, and how many of them are summed in a run */
+    int64_t runs;
     int64_t oc_pairs;
+    bool keeps_filters;
     int64_t input_stride, filter_stride; /* floats from one position to the next */
 };
 
@@ -33,6 +36,7 @@ enum {
     MATRIX = CONV_C0 * CONV_C0, /* weights of a tap, from one block of channels to another */
     MIN_ITEMS = 8,              /* enough to balance some threads */
     MIN_CHUNK = 14,             /* less, and the filters' transform costs more than the products */
+    MAX_KEPT = 3,               /* times L2: more take as long to read as to transform */
 };
 
 static struct blocking block(const struct winograd2d_params *p, const struct atc_cpu *cpu)
@@ -58,6 +62,9 @@ static struct blocking block(const struct winograd2d_params *p, const struct atc
     /* Odd numbers of cache lines, so that positions do not share the sets of a cache. */
     b.input_stride = (b.c1 * b.chunk | 1) * CONV_C0;
     b.filter_stride = (CONV_PAIR * b.c1_run * CONV_C0 + 1) * CONV_C0;
+    b.runs = ceil_div(b.c1, b.c1_run);
+    const int64_t run_bytes = WINO_POSITIONS * b.filter_stride * (int64_t)sizeof(float);
+    b.keeps_filters = b.chunks > 1 && b.oc_pairs <= MAX_KEPT * cpu->l2_bytes / (run_bytes * b.runs);
     return b;
 }
 
@@ -70,7 +77,8 @@ static struct scratch scratch_of(const struct blocking *b)
 {
     return (struct scratch){
         .inputs = atc_mul(b->input_stride, WINO_POSITIONS),
-        .filters = atc_mul(b->filter_stride, WINO_POSITIONS),
+        .filters = atc_mul(b->filter_stride, WINO_POSITIONS) *
+                   (b->keeps_filters ? b->oc_pairs * b->runs : 1),
         .sums = atc_mul(b->chunk, WINO_POSITIONS * CONV_PAIR * CONV_C0),
     };
 }
@@ -83,8 +91,8 @@ static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
     const int64_t items = atc_mul(b.chunks, b.oc_pairs);
     /* In vectors, as conv2d counts. What is in the scratch is computed once an item, or a run. */
     enum { TRANSFORM = 8 };
-    const int64_t runs = ceil_div(b.c1, b.c1_run);
-    const int64_t transforms = atc_add(r.inputs, atc_add(atc_mul(r.filters, runs), r.sums));
+    const int64_t filters = b.keeps_filters ? r.filters / b.oc_pairs : atc_mul(r.filters, b.runs);
+    const int64_t transforms = atc_add(r.inputs, atc_add(filters, r.sums));
     const int64_t multiplied =
         atc_mul(atc_mul(b.chunk, b.c1 * CONV_C0), WINO_POSITIONS * CONV_PAIR);
     return (struct kernel_cost){
@@ -108,7 +116,7 @@ struct drive {
     int64_t filters_bytes; /* of FILTERS weights */
     float *y;
     float *inputs;  /* [WINO_POSITIONS][c1][chunk][16] */
-    float *filters; /* [WINO_POSITIONS][CONV_PAIR][c1_run][16][16] */
+    float *filters; /* of a run, or of each: [WINO_POSITIONS][CONV_PAIR][c1_run][16][16] */
     float *sums;    /* [WINO_POSITIONS][CONV_PAIR][chunk][16] */
 };
 
@@ -174,15 +182,22 @@ static void transform_inputs(const struct drive *d, int64_t first, int64_t tiles
 struct run {
     int64_t block, c1, length;
     int blocks;
+    float *transformed;
 };
 
 static struct run run_at(const struct drive *d, int64_t block, int64_t c1)
 {
+    const struct blocking *b = &d->b;
     const int64_t m1 = ceil_div(d->p->m, CONV_C0);
-    return (struct run){.block = block,
-                        .c1 = c1,
-                        .length = min_i64(d->b.c1_run, d->b.c1 - c1),
-                        .blocks = (int)min_i64(CONV_PAIR, m1 - block)};
+    const int64_t number = block / CONV_PAIR * b->runs + c1 / b->c1_run;
+    return (struct run){
+        .block = block,
+        .c1 = c1,
+        .length = min_i64(b->c1_run, b->c1 - c1),
+        .blocks = (int)min_i64(CONV_PAIR, m1 - block),
+        .transformed =
+            d->filters + (b->keeps_filters ? number : 0) * WINO_POSITIONS * b->filter_stride,
+    };
 }
 
 /* The run that follows, as long as the items do. */
@@ -224,7 +239,8 @@ static void transform_filters(const struct drive *d, const struct run *run)
                                   : block + 1 < run->blocks ? filters_of(d, run, block + 1)
                                                             : filters_of(d, &after, 0);
             d->isa->filters(widened(d, filters, scale), (const float *)next,
-                            d->filters + (block * run->length + i) * MATRIX, d->b.filter_stride);
+                            run->transformed + (block * run->length + i) * MATRIX,
+                            d->b.filter_stride);
         }
     }
 }
@@ -248,7 +264,8 @@ static void multiply(const struct drive *d, const struct run *run, int64_t tiles
                 .c1_stride = b->chunk * CONV_C0,
                 .n_c1 = run->length,
                 .c_last = ends ? d->p->c - (b->c1 - 1) * CONV_C0 : CONV_C0,
-                .weights = d->filters + position * b->filter_stride + block * run->length * MATRIX,
+                .weights =
+                    run->transformed + position * b->filter_stride + block * run->length * MATRIX,
                 .weight_c1 = MATRIX,
                 .weight_stride = run->length * MATRIX,
                 .bias = zeros,
@@ -335,9 +352,12 @@ void winograd2d_drive(const struct kernel_args *args, const struct wino_isa *isa
             transform_inputs(&d, first, tiles);
             transformed = chunk;
         }
+        /* So many items in a row are of all the output blocks. */
+        const bool has_filters = b->keeps_filters && item - args->begin >= b->oc_pairs;
         for (int64_t c1 = 0; c1 < b->c1; c1 += b->c1_run) {
             const struct run run = run_at(&d, block, c1);
-            transform_filters(&d, &run);
+            if (!has_filters)
+                transform_filters(&d, &run);
             multiply(&d, &run, tiles);
         }
         finish(&d, first, tiles, block, run_at(&d, block, 0).blocks);
