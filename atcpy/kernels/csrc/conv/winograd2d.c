@@ -15,10 +15,10 @@ static const char *check(const struct task_view *task)
 }
 
 /* How the work is cut: an item is a pair of output blocks of a chunk of tiles, which are numbered
- * through rows and pictures. The transformed inputs of a chunk stay in L2 while all output blocks
- * pass over them. Filters are transformed for a run of input channels, into half of L2: longer runs
- * load and store the sums less often. Where all of them together are few, a call keeps them for
- * the chunks that follow.
+ * through rows and pictures. The transformed inputs of a chunk stay in L2, where enough of them
+ * fit, while all output blocks pass over them. Filters are transformed for a run of input channels,
+ * into half of L2: longer runs load and store the sums less often. Where all of them together are
+ * few, a call keeps them for the chunks that follow.
  */
 struct blocking {
     int64_t tile_rows, tile_columns; /* of a picture */
@@ -35,7 +35,8 @@ enum {
     FILTERS = WINO_TAPS * WINO_TAPS * CONV_C0 * CONV_C0, /* floats, from one block to another */
     MATRIX = CONV_C0 * CONV_C0, /* weights of a tap, from one block of channels to another */
     MIN_ITEMS = 8,              /* enough to balance some threads */
-    MIN_CHUNK = 14,             /* less, and the filters' transform costs more than the products */
+    GOOD_CHUNK = 28,            /* less, and transforms of filters take longer than reads from L3 */
+    MIN_CHUNK = 14,             /* less, and they take longer than the products */
     MAX_KEPT = 3,               /* times L2: more take as long to read as to transform */
 };
 
@@ -49,9 +50,12 @@ static struct blocking block(const struct winograd2d_params *p, const struct atc
     };
     b.tiles = p->n * b.tile_rows * b.tile_columns;
     const int64_t tile_bytes = WINO_POSITIONS * b.c1 * CONV_C0 * (int64_t)sizeof(float);
-    const int64_t for_items =
-        ceil_div(b.tiles, ceil_div(atc_min_items(cpu, MIN_ITEMS), b.oc_pairs));
-    b.chunk = min_i64(cpu->l2_bytes / tile_bytes, for_items);
+    const int64_t items = cpu->threads > 1 ? atc_min_items(cpu, MIN_ITEMS) : 1;
+    const int64_t for_items = ceil_div(b.tiles, ceil_div(items, b.oc_pairs));
+    b.chunk = cpu->l2_bytes / tile_bytes;
+    if (b.chunk < GOOD_CHUNK)
+        b.chunk = GOOD_CHUNK;
+    b.chunk = min_i64(b.chunk, for_items);
     if (b.chunk < MIN_CHUNK)
         b.chunk = MIN_CHUNK;
     b.chunk = ceil_div(b.tiles, ceil_div(b.tiles, b.chunk));
