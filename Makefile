@@ -85,8 +85,8 @@ test: build ## the quick tests, with few examples each, and a part of each grid 
 test-all: build ## every test, with all examples; of conformance a sample
 	$(PYTEST) --hypothesis-profile=thorough
 
-test-share: build ## a seventh of test-all, another each day: in a week all; CI_SAMPLE=N repeats one
-	$(PYTEST) --hypothesis-profile=thorough --one-in 7
+test-share: build ## a tenth of test-all, another each day: in ten days all; CI_SAMPLE=N repeats one
+	$(PYTEST) --hypothesis-profile=thorough --one-in 10
 
 # Order and chance: what depends on the tests that ran before shows itself in some order. SHUFFLES="1 2 3 …"
 SHUFFLES ?= 1 2 3
@@ -345,7 +345,7 @@ ci: build ## what .ci/run runs: each step once, with its seconds
 		start=$$(date +%s); $(MAKE) --no-print-directory -j 2 --output-sync $$step || exit 1; \
 		echo "ci: $$step took $$(($$(date +%s) - start)) s"; \
 	done
-	@$(MAKE) --no-print-directory test QUICK="--but-one-in 7"  # what test-share ran it ran with more examples
+	@$(MAKE) --no-print-directory test QUICK="--but-one-in 10"  # what test-share ran it ran with more examples
 
 clean: ## remove what was built
 	rm -rf build atcpy/kernels/*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis
