@@ -1,0 +1,500 @@
+/* The loops around qgemm's micro-kernels. */
+#include "quant/qgemm_blocking.h"
+
+#include <math.h>
+#include <string.h>
+
+struct drive {
+    const struct qgemm_params *p;
+    const struct qgemm_isa *isa;
+    const struct kernel_args *args;
+    struct qgemm_blocking b;
+    struct atc_meter meter;
+    struct qgemm_source source;
+    uint8_t x_flip;     /* what makes unsigned bytes of x */
+    int32_t x_zero;     /* of x as the ISA reads it */
+    bool needs_sums;    /* of the rows of x */
+    int64_t item_bytes; /* of y */
+    int32_t y_zero;
+    struct qgemm_sum sum;
+    int64_t k1; /* steps that are multiplied */
+    uint8_t *copied_x, *packed_w, *ones;
+    struct qgemm_stretch *schedule;
+    int64_t *steps;
+    int32_t *row_sums;
+    struct qgemm_columns *columns; /* of a group of panels */
+    int64_t filled;                /* (weights, group of panels) that columns belong to, or -1 */
+    int64_t copied;                /* (n, group, chunk) that copied_x and row_sums hold, or -1 */
+    const uint8_t *x;              /* of the first result of the chunk */
+};
+
+static int32_t zero_at(const uint8_t *zeros, int64_t count, int64_t at, bool is_signed)
+{
+    if (zeros == NULL)
+        return 0;
+    const uint8_t byte = zeros[count == 1 ? 0 : at];
+    return is_signed ? (int8_t)byte : byte;
+}
+
+/* Numbers `first` … of each column, and 0 for columns that are not there; one for all if it is one.
+ */
+static void take_floats(const float *from, int64_t count, int64_t first, int64_t columns,
+                        float to[QGEMM_PANEL])
+{
+    if (count != 1 && columns == QGEMM_PANEL) {
+        memcpy(to, from + first, QGEMM_PANEL * sizeof *to);
+        return;
+    }
+    for (int64_t i = 0; i < QGEMM_PANEL; i++)
+        to[i] = i >= columns ? 0 : count == 1 ? *from : from[first + i];
+}
+
+void qgemm_fill(struct qgemm_columns *to, const struct kernel_args *args, enum qgemm_result result,
+                int64_t first, int64_t columns, int64_t w_scales)
+{
+    const float *x_scale = args->src[QGEMM_X_SCALE], *w_scale = args->src[QGEMM_W_SCALE];
+    const float *y_scale = args->src[QGEMM_Y_SCALE];
+    const void *bias = args->src[QGEMM_BIAS];
+    if (bias != NULL)
+        memcpy(result == QGEMM_F32 ? (void *)to->bias : to->start, (const int32_t *)bias + first,
+               (size_t)columns * sizeof(int32_t));
+    if (result == QGEMM_I32)
+        return;
+    /* Loops over whole panels, of which the compiler makes vectors. */
+    float scale[QGEMM_PANEL];
+    take_floats(w_scale, w_scales, first, columns, scale);
+    for (int i = 0; i < QGEMM_PANEL; i++)
+        scale[i] = *x_scale * scale[i];
+    if (result != QGEMM_F32) {
+        int32_t beyond = 0;
+        for (int i = 0; i < QGEMM_PANEL; i++)
+            scale[i] /= *y_scale;
+        for (int i = 0; i < QGEMM_PANEL; i++)
+            beyond |= !(fabsf(scale[i]) <= 0.5f); /* NaN too */
+        to->is_bounded = beyond == 0;
+    }
+    memcpy(to->scale, scale, sizeof scale);
+}
+
+/* What the columns of a panel need, from its sums and the scales and zero points. */
+static void fill_columns(const struct drive *d, int64_t first, int64_t columns,
+                         const uint8_t *panel, struct qgemm_columns *to)
+{
+    const struct qgemm_params *p = d->p;
+    const uint32_t products = (uint32_t)(p->cg * p->kh * p->kw);
+    int32_t sums[QGEMM_PANEL];
+    memcpy(sums, panel + d->b.panel_bytes - QGEMM_BLOCK, sizeof sums);
+    *to = (struct qgemm_columns){0};
+    qgemm_fill(to, d->args, (enum qgemm_result)p->result, first, columns, p->w_scales);
+    const int32_t middle = p->w_signed == 1 ? 0 : 128;
+    for (int64_t i = 0; i < QGEMM_PANEL; i++) {
+        /* Without sums of rows, every zero point is the middle. */
+        const int32_t zero =
+            d->needs_sums && i < columns
+                ? zero_at(d->args->src[QGEMM_W_ZERO], p->w_zeros, first + i, p->w_signed == 1)
+                : middle;
+        sums[i] = (int32_t)((uint32_t)sums[i] - products * (uint32_t)zero);
+        to->w_zero[i] = zero - middle;
+    }
+    for (int i = 0; i < QGEMM_PANEL; i++)
+        to->start[i] = (int32_t)((uint32_t)to->start[i] - (uint32_t)d->x_zero * (uint32_t)sums[i]);
+}
+
+/* Addends of a tile where y keeps channels apart. */
+static void gather(const struct drive *d, uint8_t *tile, int64_t rows, int64_t columns,
+                   int64_t channel, int64_t row)
+{
+    const uint8_t *addend = d->args->src[QGEMM_ADDEND];
+    for (int64_t j = 0; j < columns; j++)
+        for (int64_t i = 0; i < rows; i++)
+            tile[i * QGEMM_MAX_BLOCKS * QGEMM_PANEL + j] =
+                addend[(channel + j) * d->b.rows + row + i];
+}
+
+/* Results of a tile that y keeps apart, one plane a channel. */
+static void scatter(const struct drive *d, const uint8_t *tile, int64_t rows, int64_t columns,
+                    int64_t channel, int64_t row)
+{
+    const int64_t item = d->item_bytes, row_bytes = QGEMM_MAX_BLOCKS * QGEMM_PANEL * item;
+    uint8_t *y = d->args->dst[0];
+    for (int64_t j = 0; j < columns; j++)
+        for (int64_t i = 0; i < rows; i++)
+            memcpy(y + ((channel + j) * d->b.rows + row + i) * item,
+                   tile + i * row_bytes + j * item, (size_t)item);
+}
+
+/* A position in the work: picture, group of channels, first row, first panel in the group. */
+struct position {
+    int64_t n, g, row, rows, panel;
+};
+
+/* Where the tile's first result lies, for all layouts of y but planes. */
+static void aim(const struct drive *d, const struct position *at, struct qgemm_tile *tile)
+{
+    const struct qgemm_params *p = d->p;
+    uint8_t *y = d->args->dst[0];
+    const int64_t item = d->item_bytes, panel = at->g * p->mg / QGEMM_PANEL + at->panel;
+    if (p->dst_c0 == QGEMM_PANEL) {
+        const int64_t m1 = ceil_div(p->m, QGEMM_PANEL);
+        tile->dst = y + ((at->n * m1 + panel) * d->b.rows + at->row) * QGEMM_PANEL * item;
+        tile->dst_row = QGEMM_PANEL * item;
+        tile->dst_panel = d->b.rows * QGEMM_PANEL * item;
+        tile->last_columns = QGEMM_PANEL;
+    } else {
+        tile->dst = y + ((at->n * d->b.rows + at->row) * p->m + panel * QGEMM_PANEL) * item;
+        tile->dst_row = p->m * item;
+        tile->dst_panel = QGEMM_PANEL * item;
+    }
+    if (d->args->src[QGEMM_ADDEND] != NULL)
+        tile->addend = (const uint8_t *)d->args->src[QGEMM_ADDEND] + (tile->dst - y);
+}
+
+/* A tile's results and addends, where y keeps the channels apart. */
+struct planes {
+    uint8_t *y, *addend;
+};
+
+/* All rows of a chunk, which begins with a line: tiles are as even as may be, of one line or of two
+ * short ones. Where `planes` is not NULL, y keeps the channels apart.
+ */
+static void run_tiles(struct drive *d, const struct position *at, struct qgemm_tile *tile,
+                      int blocks, const struct planes *planes, int64_t width)
+{
+    const struct qgemm_params *p = d->p;
+    const struct qgemm_isa *isa = d->isa;
+    const int64_t first = at->g * p->mg + at->panel * QGEMM_PANEL;
+    const int64_t line = min_i64(d->b.line, at->rows), max = isa->max_rows, step = isa->row_step;
+    const qgemm_micro *micro = isa->micro + (blocks - 1) * (max / step) - 1;
+    const bool by_two = line == QGEMM_PART_ROWS && max >= 2 * line;
+    const int64_t even = ceil_div(ceil_div(line, ceil_div(line, max)), step) * step;
+    tile->all_rows = at->rows;
+    const uint8_t *x = d->x;
+    int64_t left = line, rows;
+    for (int64_t row = 0; row < at->rows; row += rows) {
+        const bool both = by_two && at->rows - row >= 2 * line;
+        rows = both ? 2 * line : min_i64(even, left);
+        if (atc_spend(&d->meter, 8 * tile->k1))
+            return;
+        tile->x[0] = x;
+        tile->x[1] = both                     ? x + d->b.x_line
+                     : rows > QGEMM_PART_ROWS ? x + QGEMM_PART_ROWS * d->b.x_row
+                                              : x;
+        if (planes != NULL && planes->addend != NULL)
+            gather(d, planes->addend, rows, width, at->n * p->m + first, at->row + row);
+        tile->rows = rows;
+        micro[ceil_div(rows, step)](tile);
+        x += both ? 2 * d->b.x_line : rows * d->b.x_row;
+        left -= both ? 0 : rows;
+        if (left == 0) {
+            left = line;
+            x += d->b.x_line - line * d->b.x_row;
+        }
+        if (planes != NULL) {
+            scatter(d, planes->y, rows, width, at->n * p->m + first, at->row + row);
+        } else {
+            tile->dst += rows * tile->dst_row;
+            if (tile->addend != NULL)
+                tile->addend += rows * tile->dst_row;
+        }
+        if (tile->row_sums != NULL)
+            tile->row_sums += rows;
+        tile->next = tile->w;
+    }
+}
+
+static struct qgemm_tile tile_of(const struct drive *d, const uint8_t *w,
+                                 const struct qgemm_columns *columns)
+{
+    return (struct qgemm_tile){
+        .args = d->args,
+        .x_row = d->b.x_row,
+        .steps = d->steps,
+        .x_flip = d->b.flipped ? 0 : d->x_flip * UINT32_C(0x01010101),
+        .x_signed = d->p->x_signed == 1,
+        .w = w,
+        .w_panel = d->b.panel_bytes,
+        .next = w,
+        .k1 = d->k1,
+        .columns = columns,
+    };
+}
+
+/* True if all schedules of an item are made at once, for all chunks that meet its weights. */
+static bool keeps_schedules(const struct qgemm_blocking *b)
+{
+    return b->schedules > 0 && b->schedules >= b->group;
+}
+
+/* Panels of unsigned bytes are multiplied as signed ones. */
+static bool signs_panels(const struct qgemm_params *p)
+{
+    return p->w_packed == 1 && p->w_signed == 0;
+}
+
+static void make_schedules(struct drive *d, const uint8_t *w, int64_t panels)
+{
+    for (int64_t i = 0; i < panels && !atc_spend(&d->meter, d->k1); i++) {
+        const uint8_t *panel = w + i * d->b.panel_bytes;
+        if (signs_panels(d->p)) {
+            qgemm_sign_panel(d->args, panel, d->ones, d->packed_w);
+            panel = d->packed_w;
+        }
+        d->isa->schedule(d->args, panel, d->k1, d->schedule + i * qgemm_stretches(d->k1));
+    }
+}
+
+/* All rows of a chunk for the panels of a tile. */
+static void run_panels(struct drive *d, const struct position *at, const uint8_t *w, int blocks,
+                       const struct qgemm_columns *columns)
+{
+    const struct qgemm_params *p = d->p;
+    const int64_t first = at->panel * QGEMM_PANEL;
+    const int64_t width = min_i64((int64_t)blocks * QGEMM_PANEL, p->mg - first);
+    const uint8_t *next = w + blocks * d->b.panel_bytes;
+    const bool scheduled = d->b.schedules > 0 && at->rows >= QGEMM_LEAST_SCHEDULED;
+    if (!scheduled && signs_panels(p)) {
+        for (int b = 0; b < blocks; b++)
+            qgemm_sign_panel(d->args, w + b * d->b.panel_bytes, d->ones,
+                             d->packed_w + b * d->b.panel_bytes);
+        w = d->packed_w;
+    }
+    struct qgemm_tile tile = tile_of(d, w, columns);
+    if (p->w_packed == 1 && at->panel + 2 * blocks <= d->b.panels)
+        tile.next = next;
+    if (scheduled && keeps_schedules(&d->b)) {
+        tile.schedule = d->schedule + at->panel % d->b.group * qgemm_stretches(d->k1);
+    } else if (scheduled) {
+        make_schedules(d, w, blocks);
+        tile.schedule = d->schedule;
+    }
+    tile.row_sums = d->needs_sums ? d->row_sums : NULL;
+    tile.last_columns = width - (blocks - 1) * QGEMM_PANEL;
+    tile.result = (enum qgemm_result)p->result;
+    tile.y_zero = d->y_zero;
+    uint8_t results[QGEMM_MAX_TILE_ROWS * QGEMM_MAX_BLOCKS * QGEMM_PANEL * 4];
+    uint8_t addends[QGEMM_MAX_TILE_ROWS * QGEMM_MAX_BLOCKS * QGEMM_PANEL];
+    const bool apart = p->dst_c0 == 1, adds = d->args->src[QGEMM_ADDEND] != NULL;
+    const struct planes planes = {results, adds ? addends : NULL};
+    tile.sum = &d->sum;
+    if (apart) {
+        tile.dst = results;
+        tile.addend = planes.addend;
+        tile.dst_row = QGEMM_MAX_BLOCKS * QGEMM_PANEL * d->item_bytes;
+        tile.dst_panel = QGEMM_PANEL * d->item_bytes;
+    } else {
+        aim(d, at, &tile);
+    }
+    run_tiles(d, at, &tile, blocks, apart ? &planes : NULL, width);
+}
+
+/* The sums of a chunk's rows of x, as the ISA reads it. */
+static void sum_rows(struct drive *d, const struct position *at)
+{
+    const struct qgemm_params *p = d->p;
+    const int64_t line = min_i64(d->b.line, at->rows);
+    const uint8_t flip = p->x_signed == 1 && !d->b.flipped ? 0x80 : 0;
+    const uint32_t count = (uint32_t)(p->cg * p->kh * p->kw);
+    const uint32_t added = p->x_signed == 1 && d->isa->reads_signed ? 128 * count : 0;
+    for (int64_t row = 0; row < at->rows && !atc_spend(&d->meter, d->k1); row++) {
+        const uint8_t *x = d->x + row / line * d->b.x_line + row % line * d->b.x_row;
+        const uint32_t sum = qgemm_sum_row(d->args, x, d->steps, d->k1, d->ones, flip);
+        d->row_sums[row] = (int32_t)(sum - added);
+    }
+}
+
+/* Copies pixels of all blocks of channels, which are the rows of a matrix. */
+static void copy_pixels(struct drive *d, const struct position *at)
+{
+    const struct qgemm_params *p = d->p;
+    const int64_t bytes = at->rows * 16, c1 = ceil_div(p->c, 16), plane = d->b.rows * 16;
+    const uint8_t *x = d->source.x + at->n * c1 * plane + at->row * 16;
+    for (int64_t block = 0; block < c1 && !atc_spend(&d->meter, at->rows); block++)
+        atc_copy(d->args, d->copied_x + block * d->b.plane, x + block * plane, bytes);
+}
+
+/* Makes unsigned bytes of all that is copied. */
+static void flip_copy(const struct drive *d)
+{
+    uint8_t *x = d->copied_x;
+    const uint8_t flip = d->x_flip;
+    for (struct atc_piece piece = {0}; atc_next_piece(d->args, &piece, d->b.x_bytes);)
+        for (int64_t i = piece.begin; i < piece.end; i++)
+            x[i] ^= flip;
+}
+
+/* Points to what the chunk reads, copied if need be, and sums up its rows if zero points need that.
+ */
+static void take_x(struct drive *d, const struct position *at)
+{
+    const struct qgemm_params *p = d->p;
+    const struct qgemm_blocking *b = &d->b;
+    const int64_t c0 = p->src_c0, c1 = ceil_div(p->c, c0);
+    const int64_t line = at->row / b->line, column = at->row % b->line;
+    if (b->copied)
+        d->x = d->copied_x;
+    else
+        d->x = d->source.x + (at->n * c1 + at->g * p->cg / c0) * p->h * p->w * c0 +
+               line * b->x_line + column * b->x_row;
+    if (b->copied && qgemm_has_pixels_as_rows(p)) {
+        copy_pixels(d, at);
+    } else if (b->copied && b->reading == QGEMM_PICTURE) {
+        const struct qgemm_picture part = {.y = line * p->sh - p->pt,
+                                           .x = -p->pl,
+                                           .rows = qgemm_input_rows(p, at->rows / b->line),
+                                           .columns = qgemm_input_columns(p),
+                                           .plane = b->plane};
+        qgemm_copy_picture(&d->source, at->n, at->g, &part, d->copied_x);
+    } else if (b->copied) {
+        qgemm_pack_rows(&d->source, at->n, at->g, at->row, at->rows, d->copied_x, b->row_bytes);
+    }
+    if (b->flipped)
+        flip_copy(d);
+    if (d->needs_sums)
+        sum_rows(d, at);
+}
+
+static const uint8_t *pack_w(struct drive *d, int64_t n, int64_t first, int64_t end)
+{
+    const struct qgemm_params *p = d->p;
+    const uint8_t *w =
+        (const uint8_t *)d->args->src[QGEMM_W] + (p->w_batched == 1 ? n * p->cg * p->m : 0);
+    for (int64_t panel = first; panel < end && !atc_spend(&d->meter, p->cg); panel++)
+        qgemm_pack_panel(d->args, w, panel, d->packed_w + (panel - first) * d->b.panel_bytes);
+    return d->packed_w;
+}
+
+/* Columns of panels [first, end) of a group of channels. */
+static void fill_group(struct drive *d, const struct position *at, int64_t first, int64_t end,
+                       const uint8_t *w)
+{
+    const struct qgemm_params *p = d->p;
+    for (int64_t i = first; i < end && !atc_spend(&d->meter, 4 * QGEMM_PANEL); i++) {
+        const int64_t column = i * QGEMM_PANEL;
+        fill_columns(d, at->g * p->mg + column, min_i64(QGEMM_PANEL, p->mg - column),
+                     w + (i - first) * d->b.panel_bytes, d->columns + i - first);
+    }
+}
+
+static void run_item(struct drive *d, int64_t item)
+{
+    const struct qgemm_params *p = d->p;
+    const struct qgemm_blocking *b = &d->b;
+    /* Groups of panels vary fastest: a call with several items has the same rows in them. */
+    const int64_t part = item % b->groups, chunk = item / b->groups;
+    const int64_t picture = chunk / b->chunks;
+    struct position at = {
+        .n = picture / p->group, .g = picture % p->group, .row = chunk % b->chunks * b->chunk_rows};
+    at.rows = min_i64(b->chunk_rows, b->rows - at.row);
+    const int64_t first = part * b->group, end = min_i64(first + b->group, b->panels);
+    if (d->isa->begin_rows != NULL)
+        d->isa->begin_rows(at.rows);
+    if (d->copied != chunk)
+        take_x(d, &at);
+    d->copied = chunk;
+    const uint8_t *w = p->w_packed == 1 ? (const uint8_t *)d->args->src[QGEMM_W] +
+                                              (at.g * b->panels + first) * b->panel_bytes
+                                        : pack_w(d, at.n, first, end);
+    const int64_t weights = (p->w_batched == 1 ? at.n : at.g) * b->groups + part;
+    if (d->filled != weights)
+        fill_group(d, &at, first, end, w);
+    if (d->filled != weights && keeps_schedules(b))
+        make_schedules(d, w, end - first);
+    d->filled = weights;
+    for (at.panel = first; at.panel < end && !atc_spend(&d->meter, 1);
+         at.panel += d->isa->max_blocks) {
+        const int blocks = (int)min_i64(d->isa->max_blocks, end - at.panel);
+        run_panels(d, &at, w + (at.panel - first) * b->panel_bytes, blocks,
+                   d->columns + at.panel - first);
+    }
+}
+
+static bool any_zero(const struct drive *d)
+{
+    for (int64_t i = 0; i < d->p->w_zeros; i++)
+        if (zero_at(d->args->src[QGEMM_W_ZERO], d->p->w_zeros, i, d->p->w_signed == 1) !=
+            (d->p->w_signed == 1 ? 0 : 128))
+            return true;
+    return false;
+}
+
+/* Where each step of k lies behind what a result reads first. */
+static void fill_steps(struct drive *d)
+{
+    const struct qgemm_params *p = d->p;
+    const struct qgemm_blocking *b = &d->b;
+    int64_t *to = d->steps;
+    if (b->reading != QGEMM_PICTURE) {
+        const int64_t k1 = qgemm_k1(p);
+        for (struct atc_piece piece = {0}; atc_next_piece(d->args, &piece, k1);)
+            for (int64_t k = piece.begin; k < piece.end; k++)
+                to[k] = k * QGEMM_K0;
+        return;
+    }
+    for (int64_t block = 0; block < ceil_div(p->cg, p->k_c0); block++)
+        for (int64_t y = 0; y < p->kh && !atc_spend(&d->meter, p->kw); y++) {
+            int64_t at = block * b->plane + y * p->dh * b->pitch;
+            for (int64_t x = 0; x < p->kw; x++, at += p->dw * p->k_c0)
+                for (int64_t c = 0; c < p->k_c0; c += QGEMM_K0)
+                    *to++ = at + c;
+        }
+}
+
+/* The steps of what is added, and of the sum. */
+static struct qgemm_sum sum_of(const struct kernel_args *args)
+{
+    const struct qgemm_params *p = args->params;
+    if (args->src[QGEMM_ADDEND] == NULL)
+        return (struct qgemm_sum){0};
+    const float scale = (float)p->sum_scale, inverse = 1 / scale;
+    return (struct qgemm_sum){
+        .product_scale = (float)p->product_scale,
+        .addend_scale = (float)p->addend_scale,
+        .scale = scale,
+        .inverse = inverse,
+        .rest = (float)((1 - (double)inverse * scale) / scale),
+        .addend_zero = (int32_t)p->addend_zero,
+        .zero = (int32_t)p->sum_zero,
+    };
+}
+
+void qgemm_drive(const struct kernel_args *args, const struct qgemm_isa *isa)
+{
+    const struct qgemm_params *p = args->params;
+    struct drive d = {.p = p,
+                      .isa = isa,
+                      .args = args,
+                      .b = qgemm_block(p, args->cpu),
+                      .meter = {.args = args},
+                      .x_flip = p->x_signed == 1 && !isa->reads_signed ? 0x80 : 0,
+                      .filled = -1,
+                      .copied = -1};
+    if (isa->schedule == NULL) { /* another row than the CPU's */
+        d.b.schedules = 0;
+        d.b.flipped = false;
+    }
+    const uint8_t *x_zero = args->src[QGEMM_X_ZERO];
+    d.source = (struct qgemm_source){
+        .args = args, .p = p, .x = args->src[QGEMM_X], .outside = x_zero == NULL ? 0 : *x_zero};
+    d.x_zero =
+        isa->reads_signed ? zero_at(x_zero, 1, 0, p->x_signed == 1) : d.source.outside ^ d.x_flip;
+    d.y_zero = zero_at(args->src[QGEMM_Y_ZERO], 1, 0, p->result == QGEMM_I8);
+    d.needs_sums = any_zero(&d);
+    d.sum = sum_of(args);
+    d.item_bytes = atc_item_bytes((int)qgemm_result_type(p));
+    const struct qgemm_scratch scratch = qgemm_scratch_of(p, &d.b);
+    d.copied_x = args->scratch;
+    d.steps = (int64_t *)(void *)(d.copied_x + scratch.steps);
+    d.row_sums = (int32_t *)(void *)(d.copied_x + scratch.row_sums);
+    d.columns = (struct qgemm_columns *)(void *)(d.copied_x + scratch.columns);
+    d.ones = d.copied_x + scratch.ones;
+    d.packed_w = d.copied_x + scratch.w;
+    d.schedule = (struct qgemm_stretch *)(void *)(d.copied_x + scratch.schedule);
+    d.k1 = qgemm_multiplied_k1(p);
+    fill_steps(&d);
+    if (d.needs_sums || signs_panels(p))
+        qgemm_ones(args, d.ones);
+    if (atc_was_stopped(args))
+        return; /* not all steps may be written */
+    for (int64_t item = args->begin; item < args->end; item++)
+        run_item(&d, item);
+}
