@@ -14,9 +14,8 @@ import typer
 
 from atcpy.kernels.table import kernel_table
 
-# Control flow has control_flow.py. aipp comes from a configuration file; pad from borders that ONNX Runtime refuses,
-# such as those longer than what they reflect.
-NOT_BY_ONE_NODE = {"if", "loop", "stream_active", "aipp", "pad"}
+# Control flow has control_flow.py; aipp comes from a configuration file.
+NOT_BY_ONE_NODE = {"if", "loop", "stream_active", "aipp"}
 
 
 def test_two_operators_at_tiny_settings(tmp_path: Path) -> None:
