@@ -61,10 +61,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             return False
         return (share is None or in_share(item.nodeid, share)) and not (rest and in_share(item.nodeid, rest))
 
-    left = [item for item in items if not is_run(item)]
-    if left:
-        config.hook.pytest_deselected(items=left)
-        items[:] = [item for item in items if is_run(item)]
+    run = [item for item in items if is_run(item)]
+    if len(run) < len(items):
+        config.hook.pytest_deselected(items=[*{*items} - {*run}])
+        items[:] = run
     seed = config.getoption("--shuffle")
     if seed is not None:
         random.Random(seed).shuffle(items)
