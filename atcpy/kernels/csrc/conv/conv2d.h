@@ -412,9 +412,9 @@ static inline void conv2d_run_narrow(struct atc_meter *meter, const struct conv2
         tile.dst_stride = ROOM;
     }
     tile.residual_bf16 = tile.dst_bf16 = false;
+    tile.count = 1;
     for (int64_t t = 0; t < row->tiles; t++) {
         const int64_t width = conv2d_width(row, t);
-        tile.count = 1;
         conv2d_take_next(next, &tile);
         if (atc_spend(meter, conv2d_work(&tile)))
             return;

@@ -95,7 +95,7 @@ static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
     const int64_t items = atc_mul(b.chunks, b.oc_pairs);
     /* In vectors, as conv2d counts. What is in the scratch is computed once an item, or a run. */
     enum { TRANSFORM = 8 };
-    const int64_t filters = b.keeps_filters ? r.filters / b.oc_pairs : atc_mul(r.filters, b.runs);
+    const int64_t filters = atc_mul(atc_mul(b.filter_stride, WINO_POSITIONS), b.runs);
     const int64_t transforms = atc_add(r.inputs, atc_add(filters, r.sums));
     const int64_t multiplied =
         atc_mul(atc_mul(b.chunk, b.c1 * CONV_C0), WINO_POSITIONS * CONV_PAIR);
