@@ -122,7 +122,7 @@ COLLECTIVES = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("ranks", [2, pytest.param(4, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("ranks", [2, 4])
 def test_training_on_several_ranks_is_training_on_the_whole_batch(ranks: int) -> None:
     alone, (expected,) = train(1, STEPS, {})
     assert alone[-1] < alone[0] / 4
