@@ -330,7 +330,7 @@ oldest: build ## the quick tests with the lowest versions that pyproject.toml al
 # what a reader of the log looks for. The list of what must pass is atcpy's, of which a fifth is run each day; the other
 # engines are run for the page. Of what is built only to be tried once, one runs each day.
 CI_DAILY := aarch64 dist site
-CI_CHECKS := fmt-check lint $(word $(shell echo $$(($${CI_SAMPLE:-0} % $(words $(CI_DAILY)) + 1))),$(CI_DAILY)) type tsan
+CI_CHECKS = fmt-check lint $(word $(shell echo $$(($${CI_SAMPLE:-0} % $(words $(CI_DAILY)) + 1))),$(CI_DAILY)) type tsan
 CI_MODELS := e2e gate-share conformance isas
 CI_STEPS := asan fuzz-short planted python313 test-share
 ci: export ENGINES := atcpy
