@@ -147,7 +147,7 @@ def test_many_chunks_meet_the_same_weights(isa: str, w_type: str, m: int, kernel
 
 
 @pytest.mark.parametrize("isa", BYTE_ISAS)
-@pytest.mark.parametrize("rows", [1, 7, 8, 23])
+@pytest.mark.parametrize("rows", [1, 2, 7, 8, 23, 24])
 @pytest.mark.parametrize(("k", "n"), [(5, 3), (511, 16), (516, 40), (1093, 65)])
 @pytest.mark.parametrize("types", ["u1", "i1"])
 def test_long_sums_are_exact_in_tiles_of_all_sizes(isa: str, rows: int, k: int, n: int, types: str) -> None:
@@ -176,7 +176,7 @@ def test_long_sums_are_exact_in_tiles_of_all_sizes(isa: str, rows: int, k: int, 
 def largest_sums(kind: str, steps: int, rng: np.random.Generator) -> Array:
     """Weights [4 · steps, 32] whose sums times 255 just fit into 16 bits (128) or just do not (129)."""
     w = np.zeros((steps, 4, 32), np.int8)
-    some = np.arange(steps) % 4 == 3  # steps: where most are large, weights are words
+    some = np.arange(steps) % 4 == 3  # steps: where more than a third are large, all are widened
     if kind == "two of 128":
         w[some, :2] = np.array([127, 1])[:, None]
     elif kind == "two of 129":
@@ -193,6 +193,9 @@ def largest_sums(kind: str, steps: int, rng: np.random.Generator) -> Array:
         w[:, 2:] = np.array([-60, -4])[:, None]
     elif kind == "four of -129":
         w[::2, 2:], w[1::2, 2:] = -64, np.array([0, -1])[:, None]
+    elif kind in {"first pair of 129", "second pair of 129"}:  # of four steps, in a column of either panel
+        w[:, :2] = np.array([60, 4])[:, None]
+        w[0 if kind == "first pair of 129" else 2 :: 4, 1, rng.integers(32)] += 1
     elif kind == "opposite":  # large, but their products cancel out
         w[:, ::2], w[:, 1::2] = 127, -128
     elif kind == "lowest":
@@ -213,7 +216,7 @@ def largest_sums(kind: str, steps: int, rng: np.random.Generator) -> Array:
     "kind",
     [
         "two of 128", "two of 129", "two of -128", "two of -129", "four of 128", "four of 129", "four of -128",
-        "four of -129", "opposite", "lowest", "one lane", "42", "43",
+        "four of -129", "first pair of 129", "second pair of 129", "opposite", "lowest", "one lane", "42", "43",
     ],
 )  # fmt: skip
 def test_large_weights_do_not_saturate(isa: str, types: str, steps: int, kind: str) -> None:
@@ -226,6 +229,47 @@ def test_large_weights_do_not_saturate(isa: str, types: str, steps: int, kind: s
     node = make_node("MatMulInteger", [x, w], constants=[1])
     expected = x.astype(np.int64) @ w.astype(np.int64)
     assert np.array_equal(run_op(node, [x, w], isa=isa)[0], expected)
+
+
+@pytest.mark.parametrize("isa", BYTE_ISAS)
+@pytest.mark.parametrize("k", [4 << 16, (4 << 16) + 1])
+def test_sums_of_very_many_products_wrap_around(isa: str, k: int) -> None:
+    """The longest rows that AVX2 sorts by the size of their weights, and longer ones."""
+    rng = np.random.default_rng(k)
+    x, w = rng.integers(200, 256, (8, k)).astype("u1"), rng.integers(30, 61, (k, 3)).astype("i1")
+    node = make_node("MatMulInteger", [x, w], constants=[1])
+    expected = (x.astype(np.float64) @ w.astype(np.float64)).astype(np.int64)  # below 2^53
+    assert expected.min() > np.iinfo(np.int32).max
+    np.testing.assert_array_equal(run_op(node, [x, w], isa=isa)[0], expected.astype(np.int32))
+
+
+@pytest.mark.parametrize("isa", BYTE_ISAS)
+@pytest.mark.parametrize("largest", [60, 127])
+def test_calls_end_within_lines(isa: str, largest: int) -> None:
+    """So many products a result that a call may not take all tiles, for the sake of interruptions."""
+    rng = np.random.default_rng(largest)
+    x = bytes_of(rng, (1, 912, 7, 9), "u1")
+    w = rng.integers(-largest, largest + 1, (16, 912, 3, 3)).astype("i1")
+    node = make_node("ConvInteger", [x, w], {}, constants=[1])
+    expected = exact_conv(x.astype(np.float64), w.astype(np.float64), {})
+    np.testing.assert_array_equal(run_op(node, [x, w], isa=isa, blocked=True)[0], expected.astype(np.int32))
+
+
+@pytest.mark.parametrize("isa", BYTE_ISAS)
+@pytest.mark.parametrize("size", [(1, 1), (2, 4), (3, 3), (4, 2), (5, 1), (7, 7), (1, 10), (6, 5)])
+@pytest.mark.parametrize("largest", [20, 60, 127])
+@pytest.mark.parametrize(("m", "blocked"), [(5, True), (33, True), (33, False)])
+def test_tiles_reach_across_short_lines(isa: str, size: tuple[int, int], largest: int, m: int, blocked: bool) -> None:
+    """Lines of results shorter than a tile, of one panel and of three, in planes and in blocks of channels."""
+    rng = np.random.default_rng(largest)
+    x = bytes_of(rng, (2, 20, *(2 * side + 1 for side in size)), "u1")
+    w = rng.integers(-largest, largest + 1, (m, 20, 3, 3)).astype("i1")
+    attrs = {"strides": (2, 2)}
+    arrays = [x, w, np.array(9, "u1"), None]
+    node = make_node("ConvInteger", arrays, attrs, constants=[1])
+    expected = exact_conv(less_zero(x, arrays[2], 0), w.astype(np.float64), attrs)
+    ours = run_op(node, arrays, isa=isa, blocked=blocked, threads=2)[0]
+    np.testing.assert_array_equal(ours, expected.astype(np.int32))
 
 
 @pytest.mark.parametrize("isa", BYTE_ISAS)

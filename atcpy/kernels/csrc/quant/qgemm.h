@@ -84,29 +84,41 @@ struct qgemm_sum {
     int32_t addend_zero, zero;
 };
 
-enum {
-    QGEMM_STRETCH = 128, /* steps of k that are scheduled together */
-    QGEMM_SCHEDULED = 2 * QGEMM_STRETCH,
+/* Panels that one tile reads. */
+struct qgemm_panels {
+    const uint8_t *w;
+    int64_t w_panel; /* bytes from one to the next */
+    int blocks;
+    int64_t k1;
+    const int64_t *steps; /* where each lies in x */
 };
 
-/* Some steps of a panel in the order in which they are multiplied: those from 0 to `paired` two by
- * two, those from `single` on one by one. A step may be there twice, with parts of its weights. Or
- * all steps as words.
+/* Where the steps of each kind lie in a schedule. In [0, pairs_end), the first of four steps side
+ * by side whose products, two steps added, fit into 16 bits; in [fours, singles), of four whose
+ * products fit one by one; in [singles, singles_end), single steps whose products fit; in [wide,
+ * wide_end), those whose products need 32 bits.
  */
-struct qgemm_stretch {
-    union {
-        _Alignas(64) int8_t w[QGEMM_SCHEDULED][QGEMM_BLOCK];
-        int16_t words[QGEMM_STRETCH * QGEMM_BLOCK];
-    };
-    uint8_t at[QGEMM_SCHEDULED]; /* which of the stretch's steps it is */
-    int32_t paired, single;
-    bool is_wide; /* words */
+struct qgemm_kinds {
+    int32_t pairs_end, fours, singles, singles_end, wide, wide_end;
 };
 
-/* How many of them a panel of k1 steps takes. */
-static inline int64_t qgemm_stretches(int64_t k1)
+/* The steps of panels by how AVX2 multiplies them. */
+struct qgemm_schedule {
+    struct qgemm_kinds kinds;
+    bool is_wide; /* so many are wide that all steps in 16 bits take less time */
+    uint16_t at[];
+};
+
+enum {
+    QGEMM_QUAD = 4,             /* steps that are sorted together */
+    QGEMM_SCHEDULED = 2,        /* panels that have one schedule */
+    QGEMM_LEAST_SCHEDULED = 8,  /* results for which it pays to make one */
+    QGEMM_MOST_STEPS = 1 << 16, /* of a panel that has one */
+};
+
+static inline int64_t qgemm_schedule_bytes(int64_t k1)
 {
-    return ceil_div(k1, QGEMM_STRETCH);
+    return ceil_div((int64_t)sizeof(struct qgemm_schedule) + 3 * k1, 64) * 64;
 }
 
 /* Some rows of x by a few panels of w, over all of k: the work of one micro-kernel call. Rows
@@ -118,17 +130,23 @@ struct qgemm_tile {
     const struct kernel_args *args;
     const uint8_t *x[2];
     int64_t x_row;
-    int64_t rows, all_rows; /* of this call; of those that the ISA's begin_rows got */
-    const int64_t *steps;   /* [k1] */
+    int64_t rows, all_rows; /* of a tile; of those that the ISA's begin_rows got */
+    /* For an ISA that takes_lines: tiles of this call, and of earlier calls with the same panels;
+     * rows of x that lie evenly in a line, rows left in the first line, bytes from line to line.
+     */
+    int64_t tiles, tiles_before, line, in_line, x_line;
+    const int64_t *steps; /* [k1] */
     uint32_t x_flip;
     bool x_signed; /* x has signed bytes, for an ISA that reads_signed */
     const uint8_t *w;
-    int64_t w_panel;                      /* bytes from one panel to the next */
-    const struct qgemm_stretch *schedule; /* of w, one panel after the other; or NULL */
-    const uint8_t *next;                  /* panels that are read next, to be fetched into L2 */
-    int64_t k1;                           /* runs of QGEMM_K0 steps */
-    const struct qgemm_columns *columns;  /* one a panel */
-    const int32_t *row_sums;              /* of x; NULL where every w_zero is 0 */
+    int64_t w_panel;                       /* bytes from one panel to the next */
+    const struct qgemm_schedule *schedule; /* of these panels; or NULL */
+    const int16_t *wide_w;                 /* what the ISA's `widen` made of them; or NULL */
+    int16_t *wide_x;                       /* room for rows of x in 16 bits */
+    const uint8_t *next; /* panels to be fetched into L2, which are read next; or w */
+    int64_t k1;          /* runs of QGEMM_K0 steps */
+    const struct qgemm_columns *columns; /* one a panel */
+    const int32_t *row_sums;             /* of x; NULL where every w_zero is 0 */
     uint8_t *dst;
     int64_t dst_row, dst_panel; /* bytes */
     int64_t last_columns;       /* of the last panel that dst has room for */
@@ -138,19 +156,43 @@ struct qgemm_tile {
     const struct qgemm_sum *sum;
 };
 
+/* The row of x that a loop over lines has come to, and the rows left in its line. */
+struct qgemm_cursor {
+    const uint8_t *x;
+    int64_t left;
+};
+
+static inline struct qgemm_cursor qgemm_first_row(const struct qgemm_tile *t)
+{
+    return (struct qgemm_cursor){t->x[0], t->in_line};
+}
+
+/* Moves the cursor to the next row, and returns the row that it leaves. */
+static inline const uint8_t *qgemm_next_row(const struct qgemm_tile *t, struct qgemm_cursor *cursor)
+{
+    const uint8_t *x = cursor->x;
+    if (--cursor->left == 0)
+        *cursor = (struct qgemm_cursor){x + t->x_line - (t->line - 1) * t->x_row, t->line};
+    else
+        cursor->x += t->x_row;
+    return x;
+}
+
 /* What an ISA brings: micro-kernels by blocks and rows. */
 typedef void (*qgemm_micro)(const struct qgemm_tile *tile);
 struct qgemm_isa {
     int max_blocks, max_rows, row_step;
+    int byte_rows;            /* rows of a tile whose weights are bytes, where it takes_lines */
     const qgemm_micro *micro; /* [blocks - 1][⌈rows / row_step⌉ - 1] */
     bool reads_signed;        /* signed bytes of x are multiplied as they are */
     /* Called before micro-kernels run over some rows of x, which all lie behind each other; or
      * NULL.
      */
     void (*begin_rows)(int64_t rows);
-    /* Where a chunk has rows enough, makes the schedule of a panel of `k1` steps; or NULL. */
-    void (*schedule)(const struct kernel_args *args, const uint8_t *panel, int64_t k1,
-                     struct qgemm_stretch *to);
+    bool takes_lines; /* a call takes several tiles, whose rows may lie in several lines */
+    /* Makes the schedule of up to max_blocks panels of up to QGEMM_MOST_STEPS steps; or NULL. */
+    void (*schedule)(const struct qgemm_panels *w, struct qgemm_schedule *to);
+    void (*widen)(const struct qgemm_panels *w, int16_t *to); /* weights to 16 bits */
 };
 
 void qgemm_drive(const struct kernel_args *args, const struct qgemm_isa *isa);

@@ -1,6 +1,8 @@
 /* The blocking of qgemm: chunks of x that stay in L2, groups of panels, and scratch. */
 #include "quant/qgemm_blocking.h"
 
+#include "quant/qgemm_wide_avx2.h"
+
 enum {
     ITEMS_WANTED = 32, /* enough to balance some threads */
     LEAST_CHUNK_ROWS = 4 * QGEMM_MAX_ROWS,
@@ -73,12 +75,6 @@ static int64_t choose_reading(const struct qgemm_params *p, const struct atc_cpu
     return budget / b->row_bytes;
 }
 
-static int64_t schedule_bytes(const struct qgemm_params *p, int64_t panels)
-{
-    return atc_mul(atc_mul(panels, qgemm_stretches(qgemm_k1(p))),
-                   (int64_t)sizeof(struct qgemm_stretch));
-}
-
 struct qgemm_blocking qgemm_block(const struct qgemm_params *p, const struct atc_cpu *cpu)
 {
     struct qgemm_blocking b = {.rows = p->oh * p->ow};
@@ -110,13 +106,8 @@ struct qgemm_blocking qgemm_block(const struct qgemm_params *p, const struct atc
         b.x_bytes = atc_mul(b.chunk_rows, b.row_bytes);
     }
     b.x_line = p->sh * b.pitch;
-    if (schedules_panels(cpu) && b.rows >= QGEMM_LEAST_SCHEDULED) {
-        b.schedules = QGEMM_MAX_BLOCKS;
-        /* Several chunks meet the same weights. */
-        if (b.chunks > 1 && p->w_packed == 1 && b.group > b.schedules &&
-            schedule_bytes(p, b.group) <= cpu->l2_bytes)
-            b.schedules = b.group;
-    }
+    b.schedules =
+        schedules_panels(cpu) && b.rows >= QGEMM_LEAST_SCHEDULED && qgemm_k1(p) <= QGEMM_MOST_STEPS;
     return b;
 }
 
@@ -136,7 +127,13 @@ struct qgemm_scratch qgemm_scratch_of(const struct qgemm_params *p, const struct
     int64_t panels = p->w_signed == 1 ? 0 : QGEMM_MAX_BLOCKS;
     if (p->w_packed == 0)
         panels = b->group;
-    s.schedule = atc_add(s.w, atc_mul(panels, b->panel_bytes));
-    s.bytes = atc_add(s.schedule, schedule_bytes(p, b->schedules));
+    s.schedules = atc_add(s.w, atc_mul(panels, b->panel_bytes));
+    s.wide_w = s.wide_x = s.bytes = s.schedules;
+    if (b->schedules) {
+        const int64_t k1 = qgemm_k1(p), schedules = ceil_div(b->group, QGEMM_SCHEDULED);
+        s.wide_w = atc_add(s.schedules, atc_mul(schedules, qgemm_schedule_bytes(k1)));
+        s.wide_x = atc_add(s.wide_w, qgemm_wide_w_bytes(k1));
+        s.bytes = atc_add(s.wide_w, qgemm_wide_bytes(k1));
+    }
     return s;
 }

@@ -64,14 +64,12 @@ struct qgemm_blocking {
     int64_t x_bytes;               /* copied for a chunk */
     int64_t panels, group, groups; /* panels; of one item; items a chunk */
     int64_t panel_bytes;
-    int64_t schedules; /* panels: those of a tile, or of an item; 0 where none is scheduled */
+    bool schedules; /* panels have schedules */
 };
-
-enum { QGEMM_LEAST_SCHEDULED = 8 }; /* results for which it pays to schedule a panel before */
 
 /* Where what in a thread's scratch lies. */
 struct qgemm_scratch {
-    int64_t steps, row_sums, columns, ones, w, schedule, bytes; /* x lies first */
+    int64_t steps, row_sums, columns, ones, w, schedules, wide_w, wide_x, bytes; /* x lies first */
 };
 
 /* The blocking for parameters that passed their checks. */

@@ -19,11 +19,13 @@ struct drive {
     struct qgemm_sum sum;
     int64_t k1; /* steps that are multiplied */
     uint8_t *copied_x, *packed_w, *ones;
-    struct qgemm_stretch *schedule;
+    uint8_t *schedules; /* of a group of panels */
+    int16_t *wide_w, *wide_x;
     int64_t *steps;
     int32_t *row_sums;
     struct qgemm_columns *columns; /* of a group of panels */
     int64_t filled;                /* (weights, group of panels) that columns belong to, or -1 */
+    int64_t scheduled;             /* and those that schedules belong to */
     int64_t copied;                /* (n, group, chunk) that copied_x and row_sums hold, or -1 */
     const uint8_t *x;              /* of the first result of the chunk */
 };
@@ -154,50 +156,87 @@ struct planes {
     uint8_t *y, *addend;
 };
 
-/* All rows of a chunk, which begins with a line: tiles are as even as may be, of one line or of two
- * short ones. Where `planes` is not NULL, y keeps the channels apart.
- */
-static void run_tiles(struct drive *d, const struct position *at, struct qgemm_tile *tile,
-                      int blocks, const struct planes *planes, int64_t width)
+/* The columns of y that the panels of a tile make. */
+struct tile_columns {
+    int blocks;
+    int64_t width;
+    const struct planes *planes; /* NULL where y keeps the channels of a pixel together */
+};
+
+/* Calls the micro-kernel for results from `row` of the chunk on, and goes on to those behind. */
+static void call_micro(const struct drive *d, const struct position *at,
+                       const struct tile_columns *columns, int64_t row, struct qgemm_tile *tile)
 {
-    const struct qgemm_params *p = d->p;
     const struct qgemm_isa *isa = d->isa;
-    const int64_t first = at->g * p->mg + at->panel * QGEMM_PANEL;
-    const int64_t line = min_i64(d->b.line, at->rows), max = isa->max_rows, step = isa->row_step;
-    const qgemm_micro *micro = isa->micro + (blocks - 1) * (max / step) - 1;
+    const struct planes *planes = columns->planes;
+    const int64_t channel = at->n * d->p->m + at->g * d->p->mg + at->panel * QGEMM_PANEL;
+    const int64_t sizes = isa->max_rows / isa->row_step, rows = tile->tiles * tile->rows;
+    if (planes != NULL && planes->addend != NULL)
+        gather(d, planes->addend, rows, columns->width, channel, at->row + row);
+    isa->micro[(columns->blocks - 1) * sizes + ceil_div(tile->rows, isa->row_step) - 1](tile);
+    if (planes != NULL) {
+        scatter(d, planes->y, rows, columns->width, channel, at->row + row);
+    } else {
+        tile->dst += rows * tile->dst_row;
+        if (tile->addend != NULL)
+            tile->addend += rows * tile->dst_row;
+    }
+    if (tile->row_sums != NULL)
+        tile->row_sums += rows;
+}
+
+/* All rows of a chunk, which begins with a line, many tiles a call. */
+static void run_lines(struct drive *d, const struct position *at,
+                      const struct tile_columns *columns, struct qgemm_tile *tile)
+{
+    const int64_t line = min_i64(d->b.line, at->rows);
+    const int64_t most_rows = tile->wide_w != NULL ? d->isa->max_rows : d->isa->byte_rows;
+    const int64_t most = columns->planes != NULL ? 1 : ceil_div(ATC_PIECE, 8 * tile->k1);
+    tile->line = line;
+    tile->x_line = d->b.x_line;
+    for (int64_t row = 0; row < at->rows; row += tile->tiles * tile->rows) {
+        const int64_t left = at->rows - row;
+        tile->rows = min_i64(most_rows, left);
+        tile->tiles = min_i64(left / tile->rows, most);
+        if (atc_spend(&d->meter, tile->tiles * 8 * tile->k1))
+            return;
+        tile->x[0] = d->x + row / line * d->b.x_line + row % line * d->b.x_row;
+        tile->in_line = line - row % line;
+        call_micro(d, at, columns, row, tile);
+        tile->tiles_before += tile->tiles;
+    }
+}
+
+/* All rows of a chunk, which begins with a line: tiles are as even as may be, of one line or of two
+ * short ones.
+ */
+static void run_tiles(struct drive *d, const struct position *at,
+                      const struct tile_columns *columns, struct qgemm_tile *tile)
+{
+    const int64_t line = min_i64(d->b.line, at->rows);
+    const int64_t max = d->isa->max_rows, step = d->isa->row_step;
     const bool by_two = line == QGEMM_PART_ROWS && max >= 2 * line;
     const int64_t even = ceil_div(ceil_div(line, ceil_div(line, max)), step) * step;
-    tile->all_rows = at->rows;
     const uint8_t *x = d->x;
-    int64_t left = line, rows;
-    for (int64_t row = 0; row < at->rows; row += rows) {
+    int64_t left = line;
+    tile->tiles = 1;
+    for (int64_t row = 0; row < at->rows; row += tile->rows) {
         const bool both = by_two && at->rows - row >= 2 * line;
-        rows = both ? 2 * line : min_i64(even, left);
+        const int64_t rows = both ? 2 * line : min_i64(even, left);
         if (atc_spend(&d->meter, 8 * tile->k1))
             return;
         tile->x[0] = x;
         tile->x[1] = both                     ? x + d->b.x_line
                      : rows > QGEMM_PART_ROWS ? x + QGEMM_PART_ROWS * d->b.x_row
                                               : x;
-        if (planes != NULL && planes->addend != NULL)
-            gather(d, planes->addend, rows, width, at->n * p->m + first, at->row + row);
         tile->rows = rows;
-        micro[ceil_div(rows, step)](tile);
+        call_micro(d, at, columns, row, tile);
         x += both ? 2 * d->b.x_line : rows * d->b.x_row;
         left -= both ? 0 : rows;
         if (left == 0) {
             left = line;
             x += d->b.x_line - line * d->b.x_row;
         }
-        if (planes != NULL) {
-            scatter(d, planes->y, rows, width, at->n * p->m + first, at->row + row);
-        } else {
-            tile->dst += rows * tile->dst_row;
-            if (tile->addend != NULL)
-                tile->addend += rows * tile->dst_row;
-        }
-        if (tile->row_sums != NULL)
-            tile->row_sums += rows;
         tile->next = tile->w;
     }
 }
@@ -219,54 +258,50 @@ static struct qgemm_tile tile_of(const struct drive *d, const uint8_t *w,
     };
 }
 
-/* True if all schedules of an item are made at once, for all chunks that meet its weights. */
-static bool keeps_schedules(const struct qgemm_blocking *b)
-{
-    return b->schedules > 0 && b->schedules >= b->group;
-}
-
 /* Panels of unsigned bytes are multiplied as signed ones. */
 static bool signs_panels(const struct qgemm_params *p)
 {
     return p->w_packed == 1 && p->w_signed == 0;
 }
 
-static void make_schedules(struct drive *d, const uint8_t *w, int64_t panels)
+static bool is_scheduled(const struct drive *d, const struct position *at)
 {
-    for (int64_t i = 0; i < panels && !atc_spend(&d->meter, d->k1); i++) {
-        const uint8_t *panel = w + i * d->b.panel_bytes;
-        if (signs_panels(d->p)) {
-            qgemm_sign_panel(d->args, panel, d->ones, d->packed_w);
-            panel = d->packed_w;
-        }
-        d->isa->schedule(d->args, panel, d->k1, d->schedule + i * qgemm_stretches(d->k1));
-    }
+    return d->b.schedules && at->rows >= QGEMM_LEAST_SCHEDULED;
 }
 
-/* All rows of a chunk for the panels of a tile. */
+/* All rows of a chunk for the panels of a tile, of which `in_group` lie before in the item's. */
 static void run_panels(struct drive *d, const struct position *at, const uint8_t *w, int blocks,
-                       const struct qgemm_columns *columns)
+                       int64_t in_group)
 {
     const struct qgemm_params *p = d->p;
     const int64_t first = at->panel * QGEMM_PANEL;
     const int64_t width = min_i64((int64_t)blocks * QGEMM_PANEL, p->mg - first);
     const uint8_t *next = w + blocks * d->b.panel_bytes;
-    const bool scheduled = d->b.schedules > 0 && at->rows >= QGEMM_LEAST_SCHEDULED;
-    if (!scheduled && signs_panels(p)) {
+    if (signs_panels(p)) {
         for (int b = 0; b < blocks; b++)
             qgemm_sign_panel(d->args, w + b * d->b.panel_bytes, d->ones,
                              d->packed_w + b * d->b.panel_bytes);
         w = d->packed_w;
     }
-    struct qgemm_tile tile = tile_of(d, w, columns);
+    struct qgemm_tile tile = tile_of(d, w, d->columns + in_group);
     if (p->w_packed == 1 && at->panel + 2 * blocks <= d->b.panels)
         tile.next = next;
-    if (scheduled && keeps_schedules(&d->b)) {
-        tile.schedule = d->schedule + at->panel % d->b.group * qgemm_stretches(d->k1);
-    } else if (scheduled) {
-        make_schedules(d, w, blocks);
-        tile.schedule = d->schedule;
+    if (is_scheduled(d, at)) {
+        struct qgemm_schedule *schedule =
+            (void *)(d->schedules + in_group / QGEMM_SCHEDULED * qgemm_schedule_bytes(d->k1));
+        const struct qgemm_panels of = {w, d->b.panel_bytes, blocks, d->k1, d->steps};
+        if (d->scheduled != d->filled)
+            d->isa->schedule(&of, schedule);
+        if (schedule->is_wide) {
+            d->isa->widen(&of, d->wide_w);
+            tile.wide_w = d->wide_w;
+            tile.wide_x = d->wide_x;
+        }
+        if (atc_spend(&d->meter, 16 * d->k1))
+            return;
+        tile.schedule = schedule;
     }
+    tile.all_rows = at->rows;
     tile.row_sums = d->needs_sums ? d->row_sums : NULL;
     tile.last_columns = width - (blocks - 1) * QGEMM_PANEL;
     tile.result = (enum qgemm_result)p->result;
@@ -284,7 +319,11 @@ static void run_panels(struct drive *d, const struct position *at, const uint8_t
     } else {
         aim(d, at, &tile);
     }
-    run_tiles(d, at, &tile, blocks, apart ? &planes : NULL, width);
+    const struct tile_columns columns = {blocks, width, apart ? &planes : NULL};
+    if (d->isa->takes_lines)
+        run_lines(d, at, &columns, &tile);
+    else
+        run_tiles(d, at, &columns, &tile);
 }
 
 /* The sums of a chunk's rows of x, as the ISA reads it. */
@@ -397,15 +436,14 @@ static void run_item(struct drive *d, int64_t item)
     const int64_t weights = (p->w_batched == 1 ? at.n : at.g) * b->groups + part;
     if (d->filled != weights)
         fill_group(d, &at, first, end, w);
-    if (d->filled != weights && keeps_schedules(b))
-        make_schedules(d, w, end - first);
     d->filled = weights;
     for (at.panel = first; at.panel < end && !atc_spend(&d->meter, 1);
          at.panel += d->isa->max_blocks) {
         const int blocks = (int)min_i64(d->isa->max_blocks, end - at.panel);
-        run_panels(d, &at, w + (at.panel - first) * b->panel_bytes, blocks,
-                   d->columns + at.panel - first);
+        run_panels(d, &at, w + (at.panel - first) * b->panel_bytes, blocks, at.panel - first);
     }
+    if (is_scheduled(d, &at))
+        d->scheduled = weights;
 }
 
 static bool any_zero(const struct drive *d)
@@ -467,9 +505,10 @@ void qgemm_drive(const struct kernel_args *args, const struct qgemm_isa *isa)
                       .meter = {.args = args},
                       .x_flip = p->x_signed == 1 && !isa->reads_signed ? 0x80 : 0,
                       .filled = -1,
+                      .scheduled = -1,
                       .copied = -1};
     if (isa->schedule == NULL) { /* another row than the CPU's */
-        d.b.schedules = 0;
+        d.b.schedules = false;
         d.b.flipped = false;
     }
     const uint8_t *x_zero = args->src[QGEMM_X_ZERO];
@@ -488,7 +527,9 @@ void qgemm_drive(const struct kernel_args *args, const struct qgemm_isa *isa)
     d.columns = (struct qgemm_columns *)(void *)(d.copied_x + scratch.columns);
     d.ones = d.copied_x + scratch.ones;
     d.packed_w = d.copied_x + scratch.w;
-    d.schedule = (struct qgemm_stretch *)(void *)(d.copied_x + scratch.schedule);
+    d.schedules = d.copied_x + scratch.schedules;
+    d.wide_w = (int16_t *)(void *)(d.copied_x + scratch.wide_w);
+    d.wide_x = (int16_t *)(void *)(d.copied_x + scratch.wide_x);
     d.k1 = qgemm_multiplied_k1(p);
     fill_steps(&d);
     if (d.needs_sums || signs_panels(p))
