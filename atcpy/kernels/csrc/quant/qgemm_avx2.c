@@ -276,9 +276,40 @@ static inline __attribute__((always_inline)) void add_unscheduled(tile_sums acc,
                 add_wide(acc[b], rows, x, t->steps[k], w + b * t->w_panel, flip);
 }
 
+/* What the code of a tile's results is compiled for: whole panels of uint8 from bounded sums are
+ * what most layers of quantised networks make.
+ */
+enum results { ANY_RESULTS, WHOLE_UINT8, WHOLE_UINT8_AND_ADDEND };
+
+static enum results results_of(const struct qgemm_tile *t, int blocks)
+{
+    bool is_whole = t->result == QGEMM_U8 && t->row_sums == NULL && t->last_columns == QGEMM_PANEL;
+    for (int b = 0; b < blocks; b++)
+        is_whole = is_whole && t->columns[b].is_bounded;
+    if (!is_whole)
+        return ANY_RESULTS;
+    return t->addend == NULL ? WHOLE_UINT8 : WHOLE_UINT8_AND_ADDEND;
+}
+
+#define ASSUME(condition)                                                                          \
+    do                                                                                             \
+        if (!(condition))                                                                          \
+            __builtin_unreachable();                                                               \
+    while (0)
+
+/* Tells the compiler what results_of found. */
+static inline void assume_results(const struct qgemm_tile *t, int block, enum results results)
+{
+    if (results == ANY_RESULTS)
+        return;
+    ASSUME(t->result == QGEMM_U8 && t->row_sums == NULL && t->last_columns == QGEMM_PANEL);
+    ASSUME(t->columns[block].is_bounded);
+    ASSUME((t->addend != NULL) == (results == WHOLE_UINT8_AND_ADDEND));
+}
+
 /* All tiles: their rows of x lie behind each other in lines. */
-static inline __attribute__((always_inline)) void micro(const struct qgemm_tile *tile,
-                                                        bool is_scheduled, int blocks, int rows)
+static inline __attribute__((always_inline)) void
+micro(const struct qgemm_tile *tile, bool is_scheduled, enum results results, int blocks, int rows)
 {
     /* Copies, which no store can change. */
     const struct qgemm_tile copy = *tile, *t = &copy;
@@ -303,33 +334,37 @@ static inline __attribute__((always_inline)) void micro(const struct qgemm_tile 
         else
             add_unscheduled(acc, blocks, rows, t, x);
 #pragma GCC unroll 2
-        for (int b = 0; b < blocks; b++)
+        for (int b = 0; b < blocks; b++) {
+            assume_results(t, b, results);
             qgemm_finish_avx2(t, acc[b], dst + b * t->dst_panel, (int)tile_at * rows, rows, b,
                               blocks);
+        }
     }
 }
 
 /* One function a number of panels and rows: apart from all others, the compiler keeps its sums in
  * registers.
  */
+#define DEFINE_ONE(name, is_scheduled, results, blocks, rows)                                      \
+    static __attribute__((noinline)) void name##_##blocks##_##rows(const struct qgemm_tile *t)     \
+    {                                                                                              \
+        micro(t, is_scheduled, results, blocks, rows);                                             \
+    }
 #define DEFINE(blocks, rows)                                                                       \
-    static __attribute__((noinline)) void scheduled_##blocks##_##rows(const struct qgemm_tile *t)  \
-    {                                                                                              \
-        micro(t, true, blocks, rows);                                                              \
-    }                                                                                              \
-    static __attribute__((noinline)) void unscheduled_##blocks##_##rows(                           \
-        const struct qgemm_tile *t)                                                                \
-    {                                                                                              \
-        micro(t, false, blocks, rows);                                                             \
-    }                                                                                              \
+    DEFINE_ONE(unscheduled, false, ANY_RESULTS, blocks, rows)                                      \
+    DEFINE_ONE(scheduled, true, ANY_RESULTS, blocks, rows)                                         \
+    DEFINE_ONE(bytes, true, WHOLE_UINT8, blocks, rows)                                             \
+    DEFINE_ONE(added_bytes, true, WHOLE_UINT8_AND_ADDEND, blocks, rows)                            \
     static void micro_##blocks##_##rows(const struct qgemm_tile *t)                                \
     {                                                                                              \
-        if (t->wide_w != NULL)                                                                      \
-            qgemm_wide_avx2(t, blocks);                                                           \
-        else if (t->schedule != NULL)                                                              \
-            scheduled_##blocks##_##rows(t);                                                        \
-        else                                                                                       \
+        static const qgemm_micro by_results[] = {                                                  \
+            scheduled_##blocks##_##rows, bytes_##blocks##_##rows, added_bytes_##blocks##_##rows};  \
+        if (t->wide_w != NULL)                                                                     \
+            qgemm_wide_avx2(t, blocks);                                                            \
+        else if (t->schedule == NULL)                                                              \
             unscheduled_##blocks##_##rows(t);                                                      \
+        else                                                                                       \
+            by_results[results_of(t, blocks)](t);                                                  \
     }
 #define NAME(blocks, rows) micro_##blocks##_##rows,
 
