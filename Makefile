@@ -85,8 +85,9 @@ test: build ## the quick tests, with few examples each, and a part of each grid 
 test-all: build ## every test, with all examples; of conformance a sample
 	$(PYTEST) --hypothesis-profile=thorough
 
-test-share: build ## a tenth of test-all, another each day: in ten days all; CI_SAMPLE=N repeats one
-	$(PYTEST) --hypothesis-profile=thorough --one-in 10
+SHARE ?= 20
+test-share: build ## a twentieth of test-all, another each day: in twenty days all; CI_SAMPLE=N repeats one, SHARE=N takes one in N
+	$(PYTEST) --hypothesis-profile=thorough --one-in $(SHARE)
 
 # Order and chance: what depends on the tests that ran before shows itself in some order. SHUFFLES="1 2 3 …"
 SHUFFLES ?= 1 2 3
@@ -335,9 +336,9 @@ CI_MODELS := e2e gate-share conformance isas
 CI_STEPS := asan fuzz-short planted python313 test-share
 ci: export ENGINES := atcpy
 ci: export CONFORMANCE := --one-in 5
-# Ops of ONNX Runtime become others, whose kernels the other folders test. Of those a fifth runs each day: the fuzzers try
+# Ops of ONNX Runtime become others, whose kernels the other folders test. Of those an eighth runs each day: the fuzzers try
 # every kernel with the same sanitizers.
-ci: export ASAN_TESTS := tests/kernels tests/ops --ignore=tests/ops/contrib --one-in 5
+ci: export ASAN_TESTS := tests/kernels tests/ops --ignore=tests/ops/contrib --one-in 8
 ci: export PLANTED := --share 3 --seconds 240
 ci: export DIST_ARGS := -Csetup-args=-Doptimization=1  # what is packed is tried here, not how fast it is
 ci: build ## what .ci/run runs: each step once, with its seconds
@@ -345,7 +346,7 @@ ci: build ## what .ci/run runs: each step once, with its seconds
 		start=$$(date +%s); $(MAKE) --no-print-directory -j 2 --output-sync $$step || exit 1; \
 		echo "ci: $$step took $$(($$(date +%s) - start)) s"; \
 	done
-	@$(MAKE) --no-print-directory test QUICK="--but-one-in 10"  # what test-share ran it ran with more examples
+	@$(MAKE) --no-print-directory test QUICK="--but-one-in $(SHARE)"  # what test-share ran it ran with more examples
 
 clean: ## remove what was built
 	rm -rf build atcpy/kernels/*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis
