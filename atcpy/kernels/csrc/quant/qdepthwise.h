@@ -87,7 +87,8 @@ typedef void (*qdw_micro)(const struct qdw_windows *windows, const struct qgemm_
 struct qdw_lines {
     const struct qdepthwise_params *p;
     const uint8_t *const *in; /* rows of x from the first result's first tap on */
-    uint8_t outside, flip;    /* what lies beside a row, before `flip` changes its top bit */
+    const uint8_t *beside;    /* a pixel: what lies beside a row */
+    uint8_t flip;             /* changes the top bits of both */
     const uint32_t *weights;  /* as the ISA packed them */
     int64_t begin, end;
     int rows;

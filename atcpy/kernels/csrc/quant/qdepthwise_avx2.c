@@ -40,22 +40,22 @@ static void micro(const struct qdw_windows *w, const struct qgemm_tile *tile)
 
 /* --- windows where they lie ------------------------------------------------------------------- */
 
-enum { MAX_PAIRS = 3, MAX_STRIDE = 2, SPAN = (QDW_TILE - 1) * MAX_STRIDE + 2 * MAX_PAIRS };
+enum {
+    MAX_PAIRS = 3, /* of words of taps in a row */
+    MAX_STRIDE = 2,
+};
 
-static bool has_code(const struct qdepthwise_params *p)
-{
-    return p->kw > 2 && p->kw <= 2 * MAX_PAIRS && p->sw <= MAX_STRIDE;
-}
-
-static inline __m256i words_of(const uint8_t *pixel, bool is_signed)
-{
-    const __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)pixel);
-    return is_signed ? _mm256_cvtepi8_epi16(bytes) : _mm256_cvtepu8_epi16(bytes);
-}
-
-/* From channels 0 … 7 and 8 … 15 to 0 … 3 with 8 … 11 and 4 … 7 with 12 … 15, or back: what
- * interleaving two pixels makes of them.
+/* What the sums of a block of channels begin with, and what finishes them. Sums lie as interleaving
+ * leaves them: channels 0 … 3 with 8 … 11 in one
+ * vector, 4 … 7 with 12 … 15 in the other.
  */
+struct block {
+    __m256i start[2], zero;
+    __m256 scale[2];
+    bool is_bounded;
+};
+
+/* From channels 0 … 7 and 8 … 15 to that order, or back. */
 static inline void swap_quarters(__m256i v[2])
 {
     const __m256i first = v[0];
@@ -63,54 +63,121 @@ static inline void swap_quarters(__m256i v[2])
     v[1] = _mm256_permute2x128_si256(first, v[1], 0x31);
 }
 
-/* Copies pixels of a row from `at` on, and what lies beside it where `at` lies outside. */
-static inline __attribute__((always_inline)) void
-copy_edge(const struct qdw_lines *l, const uint8_t *row, int64_t at, int pixels, uint8_t *to)
+static inline struct block take_block(const struct qgemm_tile *t)
 {
-    const __m128i beside = _mm_set1_epi8((char)l->outside);
-    const int64_t width = l->p->w;
-#pragma GCC unroll 11
-    for (int i = 0; i < pixels; i++) {
-        __m128i pixel = beside;
-        if (at + i >= 0 && at + i < width)
-            pixel = _mm_loadu_si128((const __m128i *)(const void *)(row + (at + i) * QDW_C0));
-        _mm_store_si128((__m128i *)(void *)(to + i * QDW_C0), pixel);
+    __m256i start[2], scale[2];
+    for (int h = 0; h < 2; h++) {
+        start[h] = qgemm_start_avx2(t, 0, h);
+        scale[h] = _mm256_castps_si256(_mm256_loadu_ps(t->columns->scale + 8 * h));
+    }
+    swap_quarters(start);
+    swap_quarters(scale);
+    return (struct block){
+        .start = {start[0], start[1]},
+        .zero = _mm256_set1_epi16((short)t->y_zero),
+        .scale = {_mm256_castsi256_ps(scale[0]), _mm256_castsi256_ps(scale[1])},
+        .is_bounded = t->columns->is_bounded,
+    };
+}
+
+/* Sums as bytes, two results a vector: packing brings channels back into their order. */
+static inline __attribute__((always_inline)) void finish_bytes(const struct block *b,
+                                                               __m256i sums[QDW_TILE][2],
+                                                               bool is_bounded, bool is_signed,
+                                                               uint8_t *dst)
+{
+#pragma GCC unroll 4
+    for (int c = 0; c < QDW_TILE; c += 2) {
+        __m256i words[2];
+        for (int i = 0; i < 2; i++)
+            words[i] = _mm256_adds_epi16(
+                _mm256_packs_epi32(qgemm_round_avx2(sums[c + i][0], b->scale[0], is_bounded),
+                                   qgemm_round_avx2(sums[c + i][1], b->scale[1], is_bounded)),
+                b->zero);
+        swap_quarters(words);
+        const __m256i bytes = is_signed ? _mm256_packs_epi16(words[0], words[1])
+                                        : _mm256_packus_epi16(words[0], words[1]);
+        _mm256_storeu_si256((__m256i *)(void *)(dst + c * QDW_C0), bytes);
     }
 }
 
-/* Four results of a row, from column x on: neighbours are interleaved once for all windows that
- * have them as a pair of taps.
- */
-static inline __attribute__((always_inline)) void sum_four(const struct qdw_lines *l,
-                                                           const struct qgemm_tile *tile, int row,
-                                                           int64_t x, int pairs, int stride,
-                                                           bool is_signed)
+/* Sums as numbers of 32 bits; not inlined, so that elsewhere sums lie in registers alone. */
+static __attribute__((noinline)) void finish_numbers(const struct qgemm_tile *tile,
+                                                     __m256i sums[QDW_TILE][2], uint8_t *dst)
 {
-    const struct qdepthwise_params *p = l->p;
-    const int pixels = (QDW_TILE - 1) * stride + 2 * pairs;
-    const int64_t at = x * stride - p->pl;
-    const bool is_inside = at >= 0 && at + pixels <= p->w;
-    _Alignas(32) uint8_t edge[SPAN * QDW_C0];
-    __m256i start[2] = {qgemm_start_avx2(tile, 0, 0), qgemm_start_avx2(tile, 0, 1)};
-    swap_quarters(start);
-    __m256i acc[QDW_TILE][2];
+    for (int c = 0; c < QDW_TILE; c++)
+        swap_quarters(sums[c]);
+    qgemm_finish_avx2(tile, sums, dst, 0, QDW_TILE, 0, 1);
+}
+
+/* Four results of a row, from column x on; of a row of fewer, those. */
+static inline __attribute__((always_inline)) void
+finish(const struct qdw_lines *l, const struct qgemm_tile *tile, const struct block *b,
+       __m256i sums[QDW_TILE][2], int row, int64_t x)
+{
+    uint8_t *dst = tile->dst + row * l->dst_line + x * tile->dst_row;
+    uint8_t edge[QDW_TILE * QDW_C0 * 4];
+    const bool is_whole = l->p->ow >= QDW_TILE;
+    uint8_t *to = is_whole ? dst : edge;
+    if (tile->result == QGEMM_U8 && b->is_bounded) {
+        finish_bytes(b, sums, true, false, to);
+    } else if (tile->result == QGEMM_U8) {
+        finish_bytes(b, sums, false, false, to);
+    } else if (tile->result == QGEMM_I8) {
+        finish_bytes(b, sums, false, true, to);
+    } else {
+        __m256i all[QDW_TILE][2];
+#pragma GCC unroll 4
+        for (int c = 0; c < QDW_TILE; c++)
+            for (int h = 0; h < 2; h++)
+                all[c][h] = sums[c][h];
+        finish_numbers(tile, all, to);
+    }
+    if (!is_whole)
+        memcpy(dst, edge, (size_t)((l->p->ow - x) * tile->dst_row));
+}
+
+static inline __attribute__((always_inline)) void begin(const struct block *b,
+                                                        __m256i sums[QDW_TILE][2])
+{
 #pragma GCC unroll 4
     for (int c = 0; c < QDW_TILE; c++)
         for (int h = 0; h < 2; h++)
-            acc[c][h] = start[h];
+            sums[c][h] = b->start[h];
+}
+
+static inline __m128i load_pixel(const uint8_t *at)
+{
+    return _mm_loadu_si128((const __m128i *)(const void *)at);
+}
+
+static inline __m256i words_of(__m128i bytes, bool is_signed)
+{
+    return is_signed ? _mm256_cvtepi8_epi16(bytes) : _mm256_cvtepu8_epi16(bytes);
+}
+
+/* Pixel `at` of a row of x, or what lies beside it. */
+static inline __attribute__((always_inline)) __m128i pixel_at(const struct qdw_lines *l,
+                                                              const uint8_t *row, int64_t at,
+                                                              bool is_inside)
+{
+    return load_pixel(is_inside ? row + at * QDW_C0 : pixel(row, at, l->p->w, l->beside));
+}
+
+/* By words: neighbours are interleaved once for all windows that have them as a pair of taps. */
+static inline __attribute__((always_inline)) void sum_words(const struct qdw_lines *l, int row,
+                                                            int64_t at, int pairs, int stride,
+                                                            bool is_signed, bool is_inside,
+                                                            __m256i sums[QDW_TILE][2])
+{
     const uint32_t *weights = l->weights;
-    for (int64_t y = 0; y < p->kh; y++, weights += pairs * QDW_C0) {
-        const uint8_t *from = l->in[row * p->sh + y * p->dh];
-        if (is_inside) {
-            from += at * QDW_C0;
-        } else {
-            copy_edge(l, from, at, pixels, edge);
-            from = edge;
-        }
+    for (int64_t y = 0; y < l->p->kh; y++, weights += pairs * QDW_C0) {
+        const uint8_t *from = l->in[row * l->p->sh + y * l->p->dh];
+        __m256i second = words_of(pixel_at(l, from, at, is_inside), is_signed);
 #pragma GCC unroll 11
-        for (int i = 0; i < pixels - 1; i++) {
-            const __m256i first = words_of(from + i * QDW_C0, is_signed);
-            const __m256i second = words_of(from + (i + 1) * QDW_C0, is_signed);
+        for (int i = 0; i < (QDW_TILE - 1) * stride + 2 * pairs - 1; i++) {
+            const __m256i first = second;
+            second = words_of(pixel_at(l, from, at + i + 1, is_inside), is_signed);
             const __m256i both[2] = {_mm256_unpacklo_epi16(first, second),
                                      _mm256_unpackhi_epi16(first, second)};
 #pragma GCC unroll 4
@@ -119,67 +186,96 @@ static inline __attribute__((always_inline)) void sum_four(const struct qdw_line
                 if (tap < 0 || tap % 2 != 0 || tap / 2 >= pairs)
                     continue;
                 const uint32_t *w = weights + tap / 2 * QDW_C0;
-                acc[c][0] = qgemm_add_products_avx2(acc[c][0], both[0], load(w));
-                acc[c][1] = qgemm_add_products_avx2(acc[c][1], both[1], load(w + 8));
+                sums[c][0] = qgemm_add_products_avx2(sums[c][0], both[0], load(w));
+                sums[c][1] = qgemm_add_products_avx2(sums[c][1], both[1], load(w + 8));
             }
         }
     }
-#pragma GCC unroll 4
-    for (int c = 0; c < QDW_TILE; c++)
-        swap_quarters(acc[c]);
-    uint8_t *dst = tile->dst + row * l->dst_line + x * tile->dst_row;
-    uint8_t results[QDW_TILE * QDW_C0 * 4];
-    const bool is_whole = l->end - x >= QDW_TILE;
-    qgemm_finish_avx2(tile, acc, is_whole ? dst : results, 0, QDW_TILE, 0, 1);
-    if (!is_whole)
-        memcpy(dst, results, (size_t)((l->end - x) * tile->dst_row));
 }
 
-#define DEFINE_LINES(pairs, stride, is_signed)                                                     \
-    static void lines_##pairs##_##stride##_##is_signed(const struct qdw_lines *l,                  \
-                                                       const struct qgemm_tile *tile)              \
+/* The last tile of a row ends with it, where it fits, and repeats results of the one before. */
+#define DEFINE_LINES(name, stride, pixels, sum, ...)                                               \
+    static void name(const struct qdw_lines *l, const struct qgemm_tile *tile)                     \
     {                                                                                              \
+        const struct block b = take_block(tile);                                                   \
+        const int64_t last = l->p->ow < QDW_TILE ? 0 : l->p->ow - QDW_TILE;                        \
         for (int row = 0; row < l->rows; row++)                                                    \
-            for (int64_t x = l->begin; x < l->end; x += QDW_TILE)                                  \
-                sum_four(l, tile, row, x, pairs, stride, is_signed);                               \
+            for (int64_t column = l->begin; column < l->end; column += QDW_TILE) {                 \
+                const int64_t x = min_i64(column, last), at = x * (stride) - l->p->pl;             \
+                __m256i sums[QDW_TILE][2];                                                         \
+                begin(&b, sums);                                                                   \
+                if (at >= 0 && at + (pixels) + (QDW_TILE - 1) * (stride) <= l->p->w)               \
+                    sum(l, row, at, __VA_ARGS__, true, sums);                                      \
+                else                                                                               \
+                    sum(l, row, at, __VA_ARGS__, false, sums);                                     \
+                finish(l, tile, &b, sums, row, x);                                                 \
+            }                                                                                      \
     }
-#define DEFINE_BOTH(pairs, stride)  DEFINE_LINES(pairs, stride, 0) DEFINE_LINES(pairs, stride, 1)
-#define NAME_BOTH(pairs, stride)    {lines_##pairs##_##stride##_0, lines_##pairs##_##stride##_1}
 
-DEFINE_BOTH(2, 1)
-DEFINE_BOTH(2, 2)
-DEFINE_BOTH(3, 1)
-DEFINE_BOTH(3, 2)
+#define DEFINE_WORDS(pairs, stride, is_signed)                                                     \
+    DEFINE_LINES(words_##pairs##_##stride##_##is_signed, stride, 2 * (pairs), sum_words, pairs,    \
+                 stride, is_signed)
+#define NAME_BOTH(pairs, stride) {words_##pairs##_##stride##_0, words_##pairs##_##stride##_1}
+
+DEFINE_WORDS(2, 1, 0)
+DEFINE_WORDS(2, 1, 1)
+DEFINE_WORDS(2, 2, 0)
+DEFINE_WORDS(2, 2, 1)
+DEFINE_WORDS(3, 1, 0)
+DEFINE_WORDS(3, 1, 1)
+DEFINE_WORDS(3, 2, 0)
+DEFINE_WORDS(3, 2, 1)
 
 static void sum_lines(const struct qdw_lines *l, const struct qgemm_tile *tile)
 {
-    static const qdw_direct by_window[2][MAX_STRIDE][2] = {
+    static const qdw_direct words[2][MAX_STRIDE][2] = {
         {NAME_BOTH(2, 1), NAME_BOTH(2, 2)},
         {NAME_BOTH(3, 1), NAME_BOTH(3, 2)},
     };
-    by_window[l->p->kw > 4][l->p->sw - 1][l->p->x_signed](l, tile);
+    words[l->p->kw > 4][l->p->sw - 1][l->p->x_signed](l, tile);
 }
 
-/* Weights less their zero points as pairs of words, in the order of channels that interleaving
- * makes. They fit always.
- */
+/* --- their weights ---------------------------------------------------------------------------- */
+
+/* Weights of a tap less their zero points, as words; none beyond a row. */
+static inline __m256i weights_of(const struct qdepthwise_params *p, const struct qdw_weights *w,
+                                 int64_t y, int64_t x)
+{
+    if (x >= p->kw)
+        return _mm256_setzero_si256();
+    __m256i zeros[2] = {qgemm_load_avx2(w->zeros), qgemm_load_avx2(w->zeros + 8)};
+    swap_quarters(zeros);
+    const __m128i bytes = load_pixel(w->w + (y * p->kw + x) * QDW_C0);
+    return _mm256_sub_epi16(words_of(bytes, w->is_signed), _mm256_packs_epi32(zeros[0], zeros[1]));
+}
+
+static void store_sums(__m256i total[2], uint32_t sums[QDW_C0])
+{
+    swap_quarters(total);
+    for (int h = 0; h < 2; h++)
+        _mm256_storeu_si256((__m256i *)(void *)(sums + 8 * h), total[h]);
+}
+
+/* As pairs of words, which fit always. */
 static bool pack_weights(const struct qdepthwise_params *p, const struct qdw_weights *w,
                          uint8_t *values, uint32_t *to, uint32_t sums[QDW_C0])
 {
     (void)values;
-    if (!has_code(p))
+    if (p->kw <= 2 || p->kw > 2 * MAX_PAIRS || p->sw > MAX_STRIDE)
         return false;
+    const __m256i ones = _mm256_set1_epi16(1);
+    __m256i total[2] = {_mm256_setzero_si256(), _mm256_setzero_si256()};
     for (int64_t y = 0; y < p->kh; y++)
-        for (int64_t x = 0; x < p->kw; x += 2, to += QDW_C0)
-            for (int i = 0; i < QDW_C0; i++) {
-                const int lane = (i / 4 % 2) * 8 + i / 8 * 4 + i % 4;
-                const int64_t at = (y * p->kw + x) * QDW_C0 + i;
-                const int32_t low = byte_at(w->w, at, w->is_signed) - w->zeros[i];
-                const int32_t high =
-                    x + 1 < p->kw ? byte_at(w->w, at + QDW_C0, w->is_signed) - w->zeros[i] : 0;
-                to[lane] = ((uint32_t)low & 0xffff) | (uint32_t)high << 16;
-                sums[i] += (uint32_t)low + (uint32_t)high;
+        for (int64_t x = 0; x < p->kw; x += 2, to += QDW_C0) {
+            const __m256i low = weights_of(p, w, y, x), high = weights_of(p, w, y, x + 1);
+            const __m256i both[2] = {_mm256_unpacklo_epi16(low, high),
+                                     _mm256_unpackhi_epi16(low, high)};
+            for (int h = 0; h < 2; h++) {
+                total[h] = _mm256_add_epi32(total[h], _mm256_madd_epi16(both[h], ones));
+                _mm256_storeu_si256((__m256i *)(void *)(to + 8 * h), both[h]);
             }
+        }
+    store_sums(total, sums);
     return true;
 }
 

@@ -94,8 +94,8 @@ static inline __attribute__((always_inline)) void
 sum_common(const struct qdw_lines *l, const struct qgemm_tile *tile, int k, int stride, int rows)
 {
     const int quads = k / 4 + 1, shared = (quads * 4 - k + 1) / stride;
-    struct pixels pixels = {_mm512_set1_epi8((char)l->outside), _mm512_set1_epi8((char)l->flip), 0,
-                            0};
+    struct pixels pixels = {_mm512_set1_epi8((char)l->beside[0]), _mm512_set1_epi8((char)l->flip),
+                            0, 0};
     for (int64_t x = l->begin; x < l->end; x += QDW_TILE) {
         __m512i acc[QDW_TILE][QDW_TILE];
 #pragma GCC unroll 4
@@ -148,8 +148,8 @@ static void sum_any(const struct qdw_lines *l, const struct qgemm_tile *tile)
 {
     const struct qdepthwise_params *p = l->p;
     const int64_t quads = ceil_div(p->kw, 4);
-    struct pixels pixels = {_mm512_set1_epi8((char)l->outside), _mm512_set1_epi8((char)l->flip), 0,
-                            0};
+    struct pixels pixels = {_mm512_set1_epi8((char)l->beside[0]), _mm512_set1_epi8((char)l->flip),
+                            0, 0};
     for (int o = 0; o < l->rows; o++)
         for (int64_t x = l->begin; x < l->end; x += QDW_TILE) {
             __m512i acc[QDW_TILE];

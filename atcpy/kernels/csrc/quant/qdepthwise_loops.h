@@ -184,7 +184,7 @@ static void run_lines(struct qdw *d, const uint8_t *plane, int64_t first_row, in
         return; /* not all rows may be there */
     struct qdw_lines lines = {
         .p = p,
-        .outside = d->outside ^ d->flip,
+        .beside = d->outside_row,
         .flip = d->flip,
         .weights = d->weights,
         .dst_line = p->ow * d->tile.dst_row,
