@@ -1,4 +1,4 @@
-"""Depthwise convolutions of bytes: rows of any width, results of each type."""
+"""Depthwise convolutions of bytes whose weights fit into bytes, three rows at once, and of such that do not."""
 
 from __future__ import annotations
 
@@ -11,6 +11,11 @@ from tests.isa import BYTE_ISAS
 from tests.ops.quant.test_qgemm import bytes_of, exact_conv, less_zero, requantised
 
 CHANNELS = 19
+# Weights of the first two rows in one column: their products with 255 fit into 16 bits together, or do not.
+PAIRS = [
+    (64, 64), (65, 64), (-64, -64), (-64, -65), (127, 1), (1, 127), (127, 2), (-128, 0), (0, -128), (-128, -1),
+    (127, -128), (-128, 127), (127, 127), (-128, -128), (0, 0),
+]  # fmt: skip
 
 
 def weights(differences: Array, zeros: Array, dtype: str) -> Array:
@@ -18,6 +23,47 @@ def weights(differences: Array, zeros: Array, dtype: str) -> Array:
     w = differences + zeros.reshape(-1, 1, 1, 1)
     assert np.array_equal(w, w.astype(dtype))
     return np.asarray(w.astype(dtype))
+
+
+@pytest.mark.parametrize("isa", BYTE_ISAS)
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("channel", [0, 5, 10, 15, 17])
+def test_products_of_two_rows_are_exact(isa: str, stride: int, channel: int) -> None:
+    """One channel has the pair, in each column and as the last two rows; pixels are the largest ones."""
+    x = np.full((1, CHANNELS, 5, 11), 255, np.uint8)
+    x[..., 1::3] = 254
+    attrs = {"group": CHANNELS, "strides": (stride, stride), "pads": (1, 1, 1, 1)}
+    for first, second in PAIRS:
+        for row, column in ((0, 0), (0, 1), (0, 2), (1, 1)):
+            w = np.ones((CHANNELS, 1, 3, 3), np.int8)
+            w[channel, 0, row : row + 2, column] = first, second
+            arrays = [x, w, np.array(3, "u1")]
+            node = make_node("ConvInteger", arrays, attrs, constants=[1])
+            ours = run_op(node, arrays, isa=isa, blocked=True)[0]
+            np.testing.assert_array_equal(ours, exact_conv(less_zero(x, arrays[2], 0), w, attrs).astype(np.int32))
+
+
+@pytest.mark.parametrize("isa", BYTE_ISAS)
+@pytest.mark.parametrize("value", [127, 128, 255, -128, -129, -255])
+@pytest.mark.parametrize("row", [0, 1, 2])
+def test_differences_beyond_bytes_are_exact(isa: str, value: int, row: int) -> None:
+    """A weight of unsigned or signed bytes, less the zero point of its channel, that fits into a byte or does not."""
+    rng = np.random.default_rng(row)
+    attrs = {"group": CHANNELS, "pads": (1, 1, 1, 1)}
+    x = bytes_of(rng, (1, CHANNELS, 4, 9), "u1")
+    for dtype, low, high in (("u1", 0, 255), ("i1", -128, 127)):
+        differences = rng.integers(-50, 51, (CHANNELS, 1, 3, 3))
+        zeros = rng.integers(low + 50, high - 49, CHANNELS)
+        zeros[7] = low if value > 0 else high
+        differences[7] = np.sign(value) * abs(differences[7])
+        differences[7, 0, :, 1] = 0
+        differences[7, 0, row, 1] = value
+        w = weights(differences, zeros, dtype)
+        arrays = [x, w, np.array(9, "u1"), zeros.astype(dtype)]
+        node = make_node("ConvInteger", arrays, attrs, constants=[1, 3])
+        ours = run_op(node, arrays, isa=isa, blocked=True)[0]
+        expected = exact_conv(less_zero(x, arrays[2], 0), differences.astype(np.float64), attrs)
+        np.testing.assert_array_equal(ours, expected.astype(np.int32))
 
 
 @pytest.mark.parametrize("isa", BYTE_ISAS)

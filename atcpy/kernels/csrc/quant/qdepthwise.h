@@ -20,8 +20,9 @@ DECLARE_PARAMS(qdepthwise, QDEPTHWISE_FIELDS)
 
 /* Rows of results of one block of channels of one picture: a work item. Its windows are packed: a
  * position has in each of 16 lanes two taps, of the columns `at` and `at + dw`, so that one
- * instruction multiplies and adds both. Where weights less their zero points fit into bytes, and
- * taps are neighbours, an ISA may read the windows where they lie, four taps of a row at once.
+ * instruction multiplies and adds both. Where taps are neighbours, an ISA may read the windows
+ * where they lie: two taps at once as well, or four where weights less their zero points fit into
+ * bytes.
  */
 enum { QDW_ROWS = 8, QDW_WIDTH = 8 /* results that are summed at once */ };
 
@@ -83,13 +84,19 @@ struct qdw_windows {
 /* Sums and finishes them; the tile says where to. */
 typedef void (*qdw_micro)(const struct qdw_windows *windows, const struct qgemm_tile *tile);
 
+/* The form of a block's weights: pairs for windows that are packed, or what an ISA makes of them
+ * for windows that it reads where they lie.
+ */
+enum qdw_form { QDW_PAIRS, QDW_WORDS, QDW_BYTES };
+
 /* Results [begin, end) of up to QDW_TILE rows, from x itself. */
 struct qdw_lines {
     const struct qdepthwise_params *p;
     const uint8_t *const *in; /* rows of x from the first result's first tap on */
     const uint8_t *beside;    /* a pixel: what lies beside a row */
     uint8_t flip;             /* changes the top bits of both */
-    const uint32_t *weights;  /* as the ISA packed them */
+    enum qdw_form form;
+    const uint32_t *weights;
     int64_t begin, end;
     int rows;
     int64_t dst_line; /* bytes from one row of results to the next */
@@ -105,10 +112,10 @@ struct qdw_weights {
 };
 
 /* Packs weights less their zero points for qdw_direct, by way of `values` [kh][kw][16], and sums
- * them up; false if one does not fit, or there is no code for such windows.
+ * them up; QDW_PAIRS, and no sums, if one does not fit, or there is no code for such windows.
  */
-typedef bool (*qdw_pack)(const struct qdepthwise_params *p, const struct qdw_weights *w,
-                         uint8_t *values, uint32_t *to, uint32_t sums[QDW_C0]);
+typedef enum qdw_form (*qdw_pack)(const struct qdepthwise_params *p, const struct qdw_weights *w,
+                                  uint8_t *values, uint32_t *to, uint32_t sums[QDW_C0]);
 
 /* What an ISA brings; NULL where it reads no windows where they lie. */
 struct qdw_isa {

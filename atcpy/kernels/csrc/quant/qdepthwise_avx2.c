@@ -1,4 +1,4 @@
-/* qdepthwise on AVX2: two vectors of 8 channels, two taps in each lane. */
+/* qdepthwise on AVX2: two vectors of 8 channels, two taps in each lane, or three as bytes. */
 #include "quant/qdepthwise_loops.h"
 #include "quant/qgemm_finish_avx2.h"
 
@@ -43,10 +43,11 @@ static void micro(const struct qdw_windows *w, const struct qgemm_tile *tile)
 enum {
     MAX_PAIRS = 3, /* of words of taps in a row */
     MAX_STRIDE = 2,
+    BYTE_TAPS = 3, /* rows and columns of windows that are summed by bytes */
 };
 
 /* What the sums of a block of channels begin with, and what finishes them. Sums lie as interleaving
- * leaves them: channels 0 … 3 with 8 … 11 in one
+ * leaves them, in words of two pixels as in bytes of three rows: channels 0 … 3 with 8 … 11 in one
  * vector, 4 … 7 with 12 … 15 in the other.
  */
 struct block {
@@ -193,6 +194,47 @@ static inline __attribute__((always_inline)) void sum_words(const struct qdw_lin
     }
 }
 
+/* sums + products of four bytes by weights, as qgemm_add_products_avx2 has those of words. */
+static inline __m256i add_bytes(__m256i sums, __m256i bytes, const void *weights, __m256i ones)
+{
+    __m256i products;
+    __asm__("vpmaddubsw %3, %2, %1\n\tvpmaddwd %4, %1, %1\n\tvpaddd %1, %0, %0"
+            : "+x"(sums), "=&x"(products)
+            : "x"(bytes), "m"(*(const __m256i_u *)weights), "x"(ones));
+    return sums;
+}
+
+/* By bytes: pixels of three rows, and a zero, are interleaved once for all windows that have them
+ * in a column.
+ */
+static inline __attribute__((always_inline)) void sum_bytes(const struct qdw_lines *l, int row,
+                                                            int64_t at, int stride, bool is_inside,
+                                                            __m256i sums[QDW_TILE][2])
+{
+    const __m256i ones = _mm256_set1_epi16(1);
+    const uint8_t *const *in = l->in + row * l->p->sh;
+#pragma GCC unroll 9
+    for (int i = 0; i < (QDW_TILE - 1) * stride + BYTE_TAPS; i++) {
+        __m256i rows[BYTE_TAPS];
+#pragma GCC unroll 3
+        for (int y = 0; y < BYTE_TAPS; y++)
+            rows[y] = words_of(pixel_at(l, in[y * l->p->dh], at + i, is_inside), false);
+        const __m256i both = _mm256_or_si256(rows[0], _mm256_slli_epi16(rows[1], 8));
+        const __m256i four[2] = {_mm256_unpacklo_epi16(both, rows[2]),
+                                 _mm256_unpackhi_epi16(both, rows[2])};
+#pragma GCC unroll 4
+        for (int c = 0; c < QDW_TILE; c++) {
+            const int tap = i - c * stride;
+            if (tap < 0 || tap >= BYTE_TAPS)
+                continue;
+            const uint32_t *w = l->weights + tap * QDW_C0;
+#pragma GCC unroll 2
+            for (int h = 0; h < 2; h++)
+                sums[c][h] = add_bytes(sums[c][h], four[h], w + 8 * h, ones);
+        }
+    }
+}
+
 /* The last tile of a row ends with it, where it fits, and repeats results of the one before. */
 #define DEFINE_LINES(name, stride, pixels, sum, ...)                                               \
     static void name(const struct qdw_lines *l, const struct qgemm_tile *tile)                     \
@@ -215,6 +257,7 @@ static inline __attribute__((always_inline)) void sum_words(const struct qdw_lin
 #define DEFINE_WORDS(pairs, stride, is_signed)                                                     \
     DEFINE_LINES(words_##pairs##_##stride##_##is_signed, stride, 2 * (pairs), sum_words, pairs,    \
                  stride, is_signed)
+#define DEFINE_BYTES(stride) DEFINE_LINES(bytes_##stride, stride, BYTE_TAPS, sum_bytes, stride)
 #define NAME_BOTH(pairs, stride) {words_##pairs##_##stride##_0, words_##pairs##_##stride##_1}
 
 DEFINE_WORDS(2, 1, 0)
@@ -225,6 +268,8 @@ DEFINE_WORDS(3, 1, 0)
 DEFINE_WORDS(3, 1, 1)
 DEFINE_WORDS(3, 2, 0)
 DEFINE_WORDS(3, 2, 1)
+DEFINE_BYTES(1)
+DEFINE_BYTES(2)
 
 static void sum_lines(const struct qdw_lines *l, const struct qgemm_tile *tile)
 {
@@ -232,7 +277,11 @@ static void sum_lines(const struct qdw_lines *l, const struct qgemm_tile *tile)
         {NAME_BOTH(2, 1), NAME_BOTH(2, 2)},
         {NAME_BOTH(3, 1), NAME_BOTH(3, 2)},
     };
-    words[l->p->kw > 4][l->p->sw - 1][l->p->x_signed](l, tile);
+    static const qdw_direct bytes[MAX_STRIDE] = {bytes_1, bytes_2};
+    if (l->form == QDW_BYTES)
+        bytes[l->p->sw - 1](l, tile);
+    else
+        words[l->p->kw > 4][l->p->sw - 1][l->p->x_signed](l, tile);
 }
 
 /* --- their weights ---------------------------------------------------------------------------- */
@@ -257,12 +306,9 @@ static void store_sums(__m256i total[2], uint32_t sums[QDW_C0])
 }
 
 /* As pairs of words, which fit always. */
-static bool pack_weights(const struct qdepthwise_params *p, const struct qdw_weights *w,
-                         uint8_t *values, uint32_t *to, uint32_t sums[QDW_C0])
+static void pack_words(const struct qdepthwise_params *p, const struct qdw_weights *w, uint32_t *to,
+                       uint32_t sums[QDW_C0])
 {
-    (void)values;
-    if (p->kw <= 2 || p->kw > 2 * MAX_PAIRS || p->sw > MAX_STRIDE)
-        return false;
     const __m256i ones = _mm256_set1_epi16(1);
     __m256i total[2] = {_mm256_setzero_si256(), _mm256_setzero_si256()};
     for (int64_t y = 0; y < p->kh; y++)
@@ -276,7 +322,67 @@ static bool pack_weights(const struct qdepthwise_params *p, const struct qdw_wei
             }
         }
     store_sums(total, sums);
+}
+
+/* Words that are none of low … high. */
+static inline __m256i beyond(__m256i words, int16_t low, int16_t high)
+{
+    return _mm256_or_si256(_mm256_cmpgt_epi16(_mm256_set1_epi16(low), words),
+                           _mm256_cmpgt_epi16(words, _mm256_set1_epi16(high)));
+}
+
+/* Pairs of weights that do not fit into bytes, or whose products with bytes of x may not fit into
+ * 16 bits: 255 · 128 does, 255 · 129 does not.
+ */
+static inline __m256i beyond_bytes(__m256i first, __m256i second)
+{
+    const __m256i zero = _mm256_setzero_si256();
+    const __m256i positive =
+        _mm256_add_epi16(_mm256_max_epi16(first, zero), _mm256_max_epi16(second, zero));
+    const __m256i negative =
+        _mm256_add_epi16(_mm256_min_epi16(first, zero), _mm256_min_epi16(second, zero));
+    const __m256i largest = _mm256_max_epi16(first, second);
+    return _mm256_or_si256(beyond(largest, INT16_MIN, INT8_MAX),
+                           _mm256_or_si256(beyond(positive, 0, 128), beyond(negative, -128, 0)));
+}
+
+/* As bytes of three rows and a zero; false if they do not fit. */
+static bool pack_bytes(const struct qdepthwise_params *p, const struct qdw_weights *w, uint32_t *to,
+                       uint32_t sums[QDW_C0])
+{
+    const __m256i low_byte = _mm256_set1_epi16(UINT8_MAX);
+    __m256i total[2] = {_mm256_setzero_si256(), _mm256_setzero_si256()};
+    for (int64_t x = 0; x < BYTE_TAPS; x++, to += QDW_C0) {
+        const __m256i first = weights_of(p, w, 0, x), second = weights_of(p, w, 1, x);
+        const __m256i third = weights_of(p, w, 2, x);
+        const __m256i unfit =
+            _mm256_or_si256(beyond_bytes(first, second), beyond(third, INT8_MIN, INT8_MAX));
+        if (!_mm256_testz_si256(unfit, unfit))
+            return false;
+        const __m256i both =
+            _mm256_or_si256(_mm256_and_si256(first, low_byte), _mm256_slli_epi16(second, 8));
+        const __m256i one = _mm256_and_si256(third, low_byte);
+        const __m256i four[2] = {_mm256_unpacklo_epi16(both, one),
+                                 _mm256_unpackhi_epi16(both, one)};
+        for (int h = 0; h < 2; h++) {
+            total[h] = add_bytes(total[h], _mm256_set1_epi8(1), four + h, _mm256_set1_epi16(1));
+            _mm256_storeu_si256((__m256i *)(void *)(to + 8 * h), four[h]);
+        }
+    }
+    store_sums(total, sums);
     return true;
+}
+
+static enum qdw_form pack_weights(const struct qdepthwise_params *p, const struct qdw_weights *w,
+                                  uint8_t *values, uint32_t *to, uint32_t sums[QDW_C0])
+{
+    (void)values;
+    if (p->kw <= 2 || p->kw > 2 * MAX_PAIRS || p->sw > MAX_STRIDE)
+        return QDW_PAIRS;
+    if (p->kh == BYTE_TAPS && p->kw == BYTE_TAPS && p->x_signed != 1 && pack_bytes(p, w, to, sums))
+        return QDW_BYTES;
+    pack_words(p, w, to, sums);
+    return QDW_WORDS;
 }
 
 void qdepthwise_any_avx2(const struct kernel_args *args)

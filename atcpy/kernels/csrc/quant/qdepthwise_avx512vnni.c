@@ -203,20 +203,20 @@ static bool difference(int64_t taps, const struct qdw_weights *w, uint8_t *to,
 }
 
 /* The taps of result `s` begin s strides further right. */
-static bool pack_weights(const struct qdepthwise_params *p, const struct qdw_weights *w,
-                         uint8_t *values, uint32_t *to, uint32_t sums[QDW_C0])
+static enum qdw_form pack_weights(const struct qdepthwise_params *p, const struct qdw_weights *w,
+                                  uint8_t *values, uint32_t *to, uint32_t sums[QDW_C0])
 {
     const struct qdw_plan plan = qdw_plan(p);
     struct pixels taps = {_mm512_setzero_si512(), _mm512_setzero_si512(), 0, 0};
     if (!difference(p->kh * p->kw, w, values, sums))
-        return false;
+        return QDW_PAIRS;
     for (int64_t y = 0; y < p->kh; y++, values += p->kw * QDW_C0)
         for (int64_t q = 0; q < plan.quads; q++)
             for (int64_t s = 0; s < plan.shared; s++, to += QDW_C0) {
                 move_to(&taps, 4 * q - s * p->sw, p->kw);
                 _mm512_storeu_si512(to, read_pixels(&taps, values));
             }
-    return true;
+    return QDW_BYTES;
 }
 
 void qdepthwise_any_avx512vnni(const struct kernel_args *args)

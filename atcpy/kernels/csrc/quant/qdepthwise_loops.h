@@ -7,7 +7,7 @@ struct qdw {
     struct qdw_plan plan;
     struct atc_meter meter;
     const struct qdw_isa *isa;
-    bool is_direct; /* windows are read where they lie */
+    enum qdw_form form; /* of the weights */
     uint8_t flip, outside;
     uint32_t *packed;     /* [in_rows][columns][16] */
     uint32_t *weights;    /* [kh][pairs][16], or [kh][quads][shared][16] */
@@ -138,13 +138,14 @@ static void take_weights(struct qdw *d, int64_t block)
     const int64_t first = block * QDW_C0, channels = min_i64(QDW_C0, p->c - first);
     for (int64_t i = 0; i < channels && src[QGEMM_W_ZERO] != NULL; i++)
         w.zeros[i] = byte_at(src[QGEMM_W_ZERO], p->w_zeros == 1 ? 0 : first + i, w.is_signed);
-    d->is_direct = d->isa->direct != NULL && qdw_may_be_direct(p, &d->plan) &&
-                   d->isa->pack_weights(p, &w, d->values, d->weights, sums);
-    if (!d->is_direct)
+    d->form = d->isa->direct != NULL && qdw_may_be_direct(p, &d->plan)
+                  ? d->isa->pack_weights(p, &w, d->values, d->weights, sums)
+                  : QDW_PAIRS;
+    if (d->form == QDW_PAIRS)
         pack_pairs(d, &w, sums);
     d->columns = (struct qgemm_columns){0};
     qgemm_fill(&d->columns, d->args, (enum qgemm_result)p->result, first, channels, p->w_scales);
-    const bool is_signed = d->is_direct && d->isa->reads_signed && p->x_signed == 1;
+    const bool is_signed = d->form != QDW_PAIRS && d->isa->reads_signed && p->x_signed == 1;
     const int32_t outside = is_signed ? (int8_t)(d->outside ^ d->flip) : d->outside;
     /* Channels beyond the last one, too: all rows compute the same of what lies there. */
     for (int64_t i = 0; i < QDW_C0; i++)
@@ -186,6 +187,7 @@ static void run_lines(struct qdw *d, const uint8_t *plane, int64_t first_row, in
         .p = p,
         .beside = d->outside_row,
         .flip = d->flip,
+        .form = d->form,
         .weights = d->weights,
         .dst_line = p->ow * d->tile.dst_row,
     };
@@ -213,7 +215,7 @@ static void run_item(struct qdw *d, int64_t item)
         return; /* not all weights and offsets may be written */
     const uint8_t *x = (const uint8_t *)d->args->src[QGEMM_X] + plane * p->h * p->w * QDW_C0;
     d->tile.dst = (uint8_t *)d->args->dst[0] + (plane * p->oh + row) * p->ow * d->tile.dst_row;
-    if (d->is_direct) {
+    if (d->form != QDW_PAIRS) {
         run_lines(d, x, row, rows);
         return;
     }
