@@ -112,7 +112,7 @@ struct qgemm_schedule {
 enum {
     QGEMM_QUAD = 4,             /* steps that are sorted together */
     QGEMM_SCHEDULED = 2,        /* panels that have one schedule */
-    QGEMM_LEAST_SCHEDULED = 8,  /* results for which it pays to make one */
+    QGEMM_LEAST_SCHEDULED = 7,  /* results for which it pays to make one */
     QGEMM_MOST_STEPS = 1 << 16, /* of a panel that has one */
 };
 
