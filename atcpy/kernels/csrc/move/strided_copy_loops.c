@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum { SHORT_RUN = 512, STEP = 64, LONG_RUN = 4096 };
+enum { SHORT_RUN = 512, STEP = 64, LONG_RUN = 4096, FETCHED_AHEAD = 2048 /* bytes */ };
 
 /* Up to SHORT_RUN bytes, by moves of a fixed size of which the last may overlap the one before. */
 static inline void copy_short(uint8_t *dst, const uint8_t *src, size_t bytes)
@@ -50,7 +50,13 @@ static void copy_runs(uint8_t *dst, const uint8_t *src, const struct plate *p, i
     const size_t bytes = (size_t)(p->columns * item);
     const int64_t rows = p->rows, dst_row = p->dst_row * item, src_row = p->src_row * item;
     const bool is_streamed = p->is_streamed && bytes >= 2 * STREAMED_LINE && bytes < LONG_RUN;
+    /* Runs that lie apart are fetched ahead, as the hardware follows none but neighbours. */
+    const bool is_apart = is_streamed && src_row != (int64_t)bytes;
+    const int64_t ahead = is_apart ? ceil_div(FETCHED_AHEAD, (int64_t)bytes) : rows;
     for (int64_t r = 0; r < rows; r++, dst += dst_row, src += src_row) {
+        if (r + ahead < rows)
+            for (size_t i = 0; i < bytes; i += STREAMED_LINE)
+                __builtin_prefetch(src + ahead * src_row + i);
         if (is_streamed)
             stream_run(dst, src, (int64_t)bytes);
         else if (bytes <= SHORT_RUN)
