@@ -329,10 +329,11 @@ oldest: build ## the quick tests with the lowest versions that pyproject.toml al
 # What leaves a core idle runs beside others: the checks, then whole models and commands, which wait for processes and
 # signals; the longest checks start first. What keeps both busy runs alone; the quick tests come last: their summary is
 # what a reader of the log looks for. The list of what must pass is atcpy's, of which a fifth is run each day; the other
-# engines are run for the page. Of what is built only to be tried once, one runs each day.
-CI_DAILY := aarch64 dist site
-CI_CHECKS = fmt-check lint $(word $(shell echo $$(($${CI_SAMPLE:-0} % $(words $(CI_DAILY)) + 1))),$(CI_DAILY)) type tsan
-CI_MODELS := e2e gate-share conformance isas
+# engines are run for the page. Of what is built only to be tried once one runs each day, and one of the gate's share and the
+# other instruction sets.
+of_today = $(word $(shell echo $$(($${CI_SAMPLE:-0} % $(words $(1)) + 1))),$(1))
+CI_CHECKS = fmt-check lint $(call of_today,aarch64 dist site) type tsan
+CI_MODELS = e2e $(call of_today,gate-share isas) conformance
 CI_STEPS := asan fuzz-short planted python313 test-share
 ci: export ENGINES := atcpy
 ci: export CONFORMANCE := --one-in 5
