@@ -129,46 +129,29 @@ static inline __m256i everywhere(const uint8_t *at)
     return _mm256_set1_epi32(four);
 }
 
-/* Adds the products of two steps side by side whose weights fit together; the first lies at `step`
- * in rows of x, and at w in the first panel.
+/* Adds the products of a step whose weights fit, or of two side by side whose weights fit together.
+ * It lies at `step` in rows of x, and at w in the first panel.
  */
-static inline __attribute__((always_inline)) void add_pair(tile_sums acc, int blocks, int rows,
-                                                           const struct qgemm_tile *t,
-                                                           const uint8_t *const x[], int64_t step,
-                                                           const uint8_t *w)
+static inline __attribute__((always_inline)) void add_bytes(tile_sums acc, int blocks, int rows,
+                                                            const struct qgemm_tile *t,
+                                                            const uint8_t *const x[], int64_t step,
+                                                            const uint8_t *w, bool is_pair)
 {
     const __m256i ones = _mm256_set1_epi16(1);
 #pragma GCC unroll 3
     for (int i = 0; i < rows; i++) {
-        const __m256i a = everywhere(x[i] + step), b = everywhere(x[i] + step + QGEMM_K0);
+        const __m256i a = everywhere(x[i] + step);
+        const __m256i b = is_pair ? everywhere(x[i] + step + QGEMM_K0) : a;
         HIDE(w);
 #pragma GCC unroll 4
         for (int j = 0; j < 2 * blocks; j++) {
             const int64_t at = j / 2 * t->w_panel + j % 2 * HALF;
-            const __m256i two =
-                _mm256_add_epi16(_mm256_maddubs_epi16(a, load(w + at)),
-                                 _mm256_maddubs_epi16(b, load(w + at + QGEMM_BLOCK)));
-            acc[j / 2][i][j % 2] = qgemm_add_products_avx2(acc[j / 2][i][j % 2], two, ones);
+            __m256i products = _mm256_maddubs_epi16(a, load(w + at));
+            if (is_pair)
+                products =
+                    _mm256_add_epi16(products, _mm256_maddubs_epi16(b, load(w + at + QGEMM_BLOCK)));
+            acc[j / 2][i][j % 2] = qgemm_add_products_avx2(acc[j / 2][i][j % 2], products, ones);
         }
-    }
-}
-
-/* Adds those of a step whose weights fit. */
-static inline __attribute__((always_inline)) void add_single(tile_sums acc, int blocks, int rows,
-                                                             const struct qgemm_tile *t,
-                                                             const uint8_t *const x[], int64_t step,
-                                                             const uint8_t *w)
-{
-    const __m256i ones = _mm256_set1_epi16(1);
-#pragma GCC unroll 3
-    for (int i = 0; i < rows; i++) {
-        const __m256i four = everywhere(x[i] + step);
-        HIDE(w);
-#pragma GCC unroll 4
-        for (int j = 0; j < 2 * blocks; j++)
-            acc[j / 2][i][j % 2] = qgemm_add_products_avx2(
-                acc[j / 2][i][j % 2],
-                _mm256_maddubs_epi16(four, load(w + j / 2 * t->w_panel + j % 2 * HALF)), ones);
     }
 }
 
@@ -231,8 +214,8 @@ add_scheduled(tile_sums acc, int blocks, int rows, const struct qgemm_tile *t,
         prefetch(next, blocks, k);
 #pragma GCC unroll 2
         for (int i = 0; i < QGEMM_QUAD; i += 2)
-            add_pair(acc, blocks, rows, t, x, steps[k] + i * QGEMM_K0,
-                     t->w + (k + i) * QGEMM_BLOCK);
+            add_bytes(acc, blocks, rows, t, x, steps[k] + i * QGEMM_K0,
+                      t->w + (k + i) * QGEMM_BLOCK, true);
     }
 #pragma GCC unroll 1
     for (const uint16_t *at = order + kinds->fours, *end = order + kinds->singles; at != end;
@@ -241,14 +224,14 @@ add_scheduled(tile_sums acc, int blocks, int rows, const struct qgemm_tile *t,
         prefetch(next, blocks, k);
 #pragma GCC unroll 4
         for (int i = 0; i < QGEMM_QUAD; i++)
-            add_single(acc, blocks, rows, t, x, steps[k] + i * QGEMM_K0,
-                       t->w + (k + i) * QGEMM_BLOCK);
+            add_bytes(acc, blocks, rows, t, x, steps[k] + i * QGEMM_K0,
+                      t->w + (k + i) * QGEMM_BLOCK, false);
     }
 #pragma GCC unroll 1
     for (const uint16_t *at = order + kinds->singles, *end = order + kinds->singles_end; at != end;
          at++) {
         const int64_t k = *at;
-        add_single(acc, blocks, rows, t, x, steps[k], t->w + k * QGEMM_BLOCK);
+        add_bytes(acc, blocks, rows, t, x, steps[k], t->w + k * QGEMM_BLOCK, false);
     }
 #pragma GCC unroll 2
     for (int b = 0; b < blocks; b++)

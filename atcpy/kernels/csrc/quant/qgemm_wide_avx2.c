@@ -41,8 +41,9 @@ static inline __attribute__((always_inline)) void
 widen_rows(const struct qgemm_tile *t, const uint8_t *const x[], int rows, int16_t *to)
 {
     for (int64_t k = 0; k < t->k1;) {
-        int16_t *into = to + k / 4 * (ROWS * FOUR) + k % 4 * QGEMM_K0;
-        const bool is_quad = k % 4 == 0 && k + 4 <= t->k1 && qgemm_side_by_side(t->steps + k);
+        int16_t *into = to + k / QGEMM_QUAD * (ROWS * FOUR) + k % QGEMM_QUAD * QGEMM_K0;
+        const bool is_quad =
+            k % QGEMM_QUAD == 0 && k + QGEMM_QUAD <= t->k1 && qgemm_side_by_side(t->steps + k);
 #pragma GCC unroll 6
         for (int i = 0; i < rows; i++, into += FOUR) {
             const uint8_t *from = x[i] + t->steps[k];
@@ -55,7 +56,7 @@ widen_rows(const struct qgemm_tile *t, const uint8_t *const x[], int rows, int16
                                  _mm_cvtepu8_epi16(_mm_cvtsi32_si128(bytes)));
             }
         }
-        k += is_quad ? 4 : 1;
+        k += is_quad ? QGEMM_QUAD : 1;
     }
 }
 
@@ -70,8 +71,8 @@ static inline __m256i everywhere(const int16_t *at)
 static inline __attribute__((always_inline)) void
 add_products(__m256i acc[ROWS][2], int rows, int64_t k1, const int16_t *x, const int16_t *w)
 {
-    for (int64_t left = k1; left > 0; left -= 4, x += ROWS * FOUR) {
-        const int16_t *at = x + 3 * FOUR, *end = at + min_i64(left, 4) * QGEMM_K0;
+    for (int64_t left = k1; left > 0; left -= QGEMM_QUAD, x += ROWS * FOUR) {
+        const int16_t *at = x + 3 * FOUR, *end = at + min_i64(left, QGEMM_QUAD) * QGEMM_K0;
 #pragma GCC unroll 1
         for (; at != end; at += 2, w += PAIR) {
             const __m256i low = _mm256_loadu_si256((const __m256i *)(const void *)w);
