@@ -75,6 +75,8 @@ def decode(
 def _cluster(item: Any, programs: Iterator[tuple[TaskRecords, bytes]], outputs: int) -> PlannedCluster[TaskRecords]:
     inputs = tuple([_variable(variable) for variable in _list(item["inputs"])])
     variants = tuple([_variant(variant, inputs, programs) for variant in _list(item["variants"])])
+    if not variants:
+        raise ValueError("a cluster has no plan")
     states = tuple([_state(state, inputs, outputs) for state in _list(item["states"])])
     if any(len(set(numbers)) < len(states) for numbers in zip(*((s.input, s.output) for s in states), strict=True)):
         raise ValueError("two states are the same input or output")

@@ -223,3 +223,8 @@ def test_lists_that_nobody_writes_are_refused(path: tuple[Any, ...], value: obje
 def test_each_plan_has_a_program(programs: int) -> None:
     with pytest.raises(ValueError, match="programs than plans"):
         decoded(programs=programs)
+
+
+def test_a_cluster_has_a_plan() -> None:
+    with pytest.raises(ValueError, match="no plan"):
+        decoded((("variants",), []), programs=0)
