@@ -15,7 +15,7 @@ import numpy as np
 
 from atcpy.ir.tensor import Array
 from atcpy.runtime.memory import readable
-from atcpy.runtime.plan import ExecutionPlan
+from atcpy.runtime.plan import DirectRun, ExecutionPlan, Feed, PlanPort, Ports
 
 
 class Origin(Enum):
@@ -44,6 +44,16 @@ class BodyPlan:
     plan: ExecutionPlan
     inputs: tuple[int, ...]
     outputs: tuple[BodyOutput, ...]
+
+    def direct_run(self, ports: Sequence[PlanPort]) -> DirectRun | None:
+        """The plan as all of a run with inputs of these types; None if an output is an input, or the same as another,
+        as the outputs of a run are the caller's.
+        """
+        computed = [output.index for output in self.outputs if output.origin is Origin.PLAN_OUTPUT]
+        if len(set(computed)) < len(self.outputs):
+            return None
+        feeds = tuple([Feed(port) for port in ports])
+        return DirectRun(self.plan, Ports(feeds, self.inputs, tuple([(index, None) for index in computed])))
 
 
 class Iterations:

@@ -6,12 +6,16 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from atcpy.errors import UsageError
 from atcpy.runtime.memory import owned
+from atcpy.runtime.plan import PlanPort
 from atcpy.runtime.symbolic import PlanContext, SymbolicCluster
 
 if TYPE_CHECKING:
     from atcpy.ir import Graph, Node, PlannedCluster, TensorDesc, Variable
+    from atcpy.ir.shape import StaticShape
     from atcpy.ir.tensor import Array
     from atcpy.om.package import Package
     from atcpy.om.ports import OpenPort
@@ -45,7 +49,7 @@ def load_model(context: PlanContext, shapes: ShapeCache, find_graph: Callable[[]
             raise broken_package(error, graph.name) from error
 
     record = next((record for record in context.package.clusters if record.is_whole), None)
-    return procedure() if record is None else PlannedModel(record, context, find_graph, procedure)
+    return procedure() if record is None else PlannedModel(record, context, shapes, find_graph, procedure)
 
 
 class PlannedModel:
@@ -55,18 +59,22 @@ class PlannedModel:
         self,
         record: PlannedCluster[TaskRecords],
         context: PlanContext,
+        shapes: ShapeCache,
         find_graph: Callable[[], Graph],
         find_procedure: Callable[[], Procedure],
     ) -> None:
-        """`find_procedure` gives what runs sizes that no plan serves."""
+        """`find_procedure` gives what runs sizes that no plan serves; `shapes` says for how many plans are kept."""
         package = context.package
         plain = [record for record in package.clusters if not record.states]
         if len(plain) > 1 or not _has_ports(record, package.open_inputs, package.open_outputs):
             raise context.corrupt("it has plans for other tensors than the model's inputs and outputs")
         # The session compares what it is fed with the inputs.
         self._cluster = SymbolicCluster(record, context, lambda: nodes_of(find_graph()), is_checked=True)
+        self._inputs = record.inputs
         self._find_procedure = find_procedure
+        self._kept_shapes = shapes.size
         self._is_compiled = False  # by now, for sizes that were met
+        self._compiled_runs: dict[tuple[StaticShape, ...], DirectRun] = {}  # by the shapes of the inputs
 
     def run_owned(
         self, values: Sequence[RuntimeValue], *, fed: frozenset[int] = frozenset(), profile: Profile | None = None
@@ -78,11 +86,30 @@ class PlannedModel:
         if results is not None:
             return results
         self._is_compiled = True
-        return owned(self._find_procedure().run(values, planned=False, profile=profile), values)
+        procedure = self._find_procedure()
+        results = owned(procedure.run(values, planned=False, profile=profile), values)
+        if not fed:
+            self._remember(procedure, values)
+        return results
+
+    def _remember(self, procedure: Procedure, values: Sequence[RuntimeValue]) -> None:
+        """Keep what was compiled for inputs of such shapes, if it is one plan: the next run begins with it."""
+        arrays = [value for value in values if isinstance(value, np.ndarray)]
+        body = procedure.body_plan(arrays, planned=False) if len(arrays) == len(values) else None
+        if body is None:
+            return
+        pairs = zip(self._inputs, arrays, strict=True)
+        run = body.direct_run([PlanPort(variable.name, variable.dtype, array.shape) for variable, array in pairs])
+        if run is None:
+            return
+        if len(self._compiled_runs) >= self._kept_shapes:
+            self._compiled_runs.clear()
+        self._compiled_runs[_shapes(arrays)] = run
 
     def find_run(self, values: Sequence[Array]) -> DirectRun | None:
         """What is all of a run with these inputs, if that is one plan, and one with such inputs was run."""
-        return self._cluster.find_run(values)
+        run = self._cluster.find_run(values)
+        return self._compiled_runs.get(_shapes(values)) if run is None and self._is_compiled else run
 
     def plans(self) -> Iterator[ExecutionPlan]:
         """The plans for shapes that were met."""
@@ -94,6 +121,10 @@ class PlannedModel:
         """The nodes that run one by one, in what was compiled."""
         if self._is_compiled:
             yield from self._find_procedure().eager_nodes()
+
+
+def _shapes(arrays: Sequence[Array]) -> tuple[StaticShape, ...]:
+    return tuple([array.shape for array in arrays])
 
 
 def nodes_of(graph: Graph) -> list[Node]:

@@ -202,11 +202,13 @@ class Procedure:
         except EVALUATION_ERRORS as error:
             raise ModelInvalid("D0001", f"{type(error).__name__}: {error}", where=node) from error
 
-    def body_plan(self, values: Sequence[RuntimeValue]) -> BodyPlan | None:
-        """The one plan that the graph is for these inputs; None if it takes several, or nodes that run one by one."""
+    def body_plan(self, values: Sequence[RuntimeValue], *, planned: bool = True) -> BodyPlan | None:
+        """The one plan that the graph is for these inputs; None if it takes several, or nodes that run one by one. If
+        not `planned`, the plan is that which is compiled for them.
+        """
         if not self._is_whole:
             return None
-        plan = self._clusters[0].body_plan(values) if 0 in self._clusters else None
+        plan = self._clusters[0].body_plan(values) if planned and 0 in self._clusters else None
         return self._compiled_cluster(self._steps[0]).body_plan(values) if plan is None else plan
 
     def plans(self) -> Iterator[ExecutionPlan]:

@@ -20,6 +20,7 @@ from atcpy.om import writer
 from atcpy.om.package import parse_package
 from atcpy.options import convert_options
 from atcpy.runtime.plan import DirectRun
+from atcpy.runtime.planned_model import PlannedModel
 from atcpy.runtime.profile import Profile
 from atcpy.runtime.symbolic import serves_directly
 from atcpy.stages.pipeline import compile_model
@@ -302,6 +303,51 @@ def test_outputs_in_another_order_have_memory_of_their_own(order: tuple[int, ...
         assert (first.tolist(), second.tolist()) == (right[order[0]], right[order[1]])
         assert not np.shares_memory(first, second)
     assert (session._last_run is not None) == (order == (1, 0))
+
+
+SUMS = "m (float[n,2] x, float[m,2] b) => (float[k,2] y, float[n,2] z) { y = Add(x, b) z = Neg(x) }"
+UNEQUAL = [(1, 3), (3, 1), (1, 2), (2, 1)]
+
+
+def unserved(text: str, *, shapes: int = 4) -> InferenceSession:
+    """A package that has a plan only for as many rows of `x` as of `b`: others are compiled when they are met."""
+    full = compile_model(model(text), convert_options({}))[0]
+    [cluster] = full.clusters
+    reduced = replace(full, clusters=(replace(cluster, variants=cluster.variants[:1]),))
+    return InferenceSession(writer.to_bytes(reduced), threads=1, shape_cache=shapes)
+
+
+def test_sizes_that_no_plan_serves_have_a_direct_run_once_they_were_compiled() -> None:
+    session, kept = unserved(SUMS), []
+    for n, m in (*UNEQUAL * 3, *(shape for shape in UNEQUAL for _ in range(3))):
+        feeds = {"x": floats(n, 2, seed=n), "b": floats(m, 2, seed=m + 9)}
+        kept.append((session.run(None, feeds), feeds))
+        assert (session._last_run is None) == (len(kept) <= len(UNEQUAL))
+    for (y, z), feeds in kept:  # the memory of no result was used again
+        np.testing.assert_array_equal(y, feeds["x"] + feeds["b"])
+        np.testing.assert_array_equal(z, -feeds["x"])
+
+
+def test_direct_runs_of_compiled_sizes_are_as_many_as_the_shapes_that_are_kept() -> None:
+    session = unserved(SUMS, shapes=2)
+    served = session._procedure
+    assert isinstance(served, PlannedModel)
+    for count, (n, m) in enumerate(UNEQUAL):
+        session.run(None, {"x": floats(n, 2), "b": floats(m, 2)})
+        assert len(served._compiled_runs) == count % 2 + 1
+
+
+@pytest.mark.parametrize("kept", ["x", "y"])
+def test_outputs_that_are_an_input_or_another_are_copied_at_each_run(kept: str) -> None:
+    text = f"m (float[n,2] x, float[m,2] b) => (float[k,2] y, float[l,2] z) {{ y = Add(x, b) z = Identity({kept}) }}"
+    session, x, b = unserved(text), floats(3, 2), floats(1, 2)
+    for _ in range(3):
+        y, z = session.run(None, {"x": x, "b": b})
+        assert session._last_run is None
+        assert not np.shares_memory(y, z) and not np.shares_memory(z, x)
+        np.testing.assert_array_equal(z, x if kept == "x" else x + b)
+        z[:] = 0
+        np.testing.assert_array_equal(y, x + b)
 
 
 def test_a_small_part_of_a_large_result_does_not_keep_its_memory() -> None:
