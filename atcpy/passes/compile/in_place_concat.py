@@ -179,13 +179,13 @@ class _Memory:
         if later is not None:
             assert later.block is not None
             first = later.block.first
-            self._alive[first] += later.block.nbytes
+            self._alive[first] += example(later.block.nbytes)
             self._accesses[later] = self._accesses[buffer].split_off((first, True))
         return later
 
     def _unsplit(self, buffer: Buffer, later: Buffer) -> None:
         assert later.block is not None
-        self._alive[later.block.first] -= later.block.nbytes
+        self._alive[later.block.first] -= example(later.block.nbytes)
         self._accesses[buffer].add(self._accesses.pop(later).shifted(0))
         self._buffers.unsplit(buffer, later)
 

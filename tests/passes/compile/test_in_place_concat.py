@@ -133,8 +133,20 @@ def test_a_concat_without_a_copy_runs_on_no_engine() -> None:
     assert (concat.engine, concat.passes, copies(package)) == (Engine.GE_LOCAL, ("ConcatNotaskPass",), 0)
 
 
-def test_a_home_with_very_many_readers_stays_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_buffer_with_very_many_readers_stays_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(in_place_concat, "MAX_ACCESSES", 3)
     package = compiled(model(CHAIN))
     (record,) = [record for record in package.graph.decisions.passes if record.name == "ConcatNotaskPass"]
     assert {reject.reason for reject in record.rejects} == {"too-many-accesses", "fixed-memory"}
+
+
+def test_a_value_that_is_written_over_is_split_for_all_sizes() -> None:
+    text = (
+        "m (float[3,n,4] x) => (float[1,n,4] z) <int64[1] a={0}, int64[1] b={1}>"
+        " { s = Slice(x, a, b, a) t = Abs(s) z = Neg(t) }"
+    )
+    session = InferenceSession(writer.to_bytes(compiled(model(text))), threads=1)
+    for n in (2, 5, 7, 900):
+        x = np.random.default_rng(n).standard_normal((3, n, 4), np.float32)
+        np.testing.assert_array_equal(session.run(None, {"x": x})[0], -abs(x[:1]))
+    assert session.shape_cache is not None and session.shape_cache.misses == 0
