@@ -76,6 +76,7 @@ class Tracer:
         self.stated = {} if stated is None else stated
         self.atoms: list[Atom] = []
         self.guards: dict[Question, Guard] = {}
+        self.last: Guard | None = None  # the guard that answered last
         self._numbers: dict[tuple[Op, tuple[Terms, ...]], int] = {}
 
     def symbol(self, name: str, low: int, high: int, example: int) -> int:
@@ -86,11 +87,11 @@ class Tracer:
     @contextmanager
     def attempt(self) -> Iterator[None]:
         """Forget afterwards what is added within: symbols, what is computed of them, and guards."""
-        kept = self.atoms.copy(), self.guards.copy(), self._numbers.copy()
+        kept = self.atoms.copy(), self.guards.copy(), self._numbers.copy(), self.last
         try:
             yield
         finally:
-            self.atoms, self.guards, self._numbers = kept
+            self.atoms, self.guards, self._numbers, self.last = kept
 
     def _size(self, terms: Terms) -> int:
         if not terms:
@@ -236,7 +237,8 @@ class Tracer:
             answer = self.stated.get(key, example)
             self.guards[key] = Guard(terms, relation, answer, _caller())
             self._learn(terms, relation, answer)
-        return self.guards[key].answer
+        self.last = self.guards[key]
+        return self.last.answer
 
     def _learn(self, terms: Terms, relation: str, answer: bool) -> None:
         """Narrow the range of an atom by a guard on it alone: what is compiled is run only where that holds."""

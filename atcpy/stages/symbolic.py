@@ -325,7 +325,7 @@ def _trace(
         except NoSizesLeft as error:
             raise Untraceable(str(error)) from error
         except AtcError as error:
-            last = next(reversed(tracer.guards.values()), None)
+            last = tracer.last
             breaks_rule = last is not None and last.question == broken
             is_chosen = broken is not None and last is not None and last.relation == "<"  # the examples are the case
             if not adapts or last is None or not tracer.is_exampled(last) or breaks_rule or is_chosen:

@@ -324,6 +324,22 @@ def test_what_is_only_attempted_is_forgotten() -> None:
     assert tracer.value(a // 7, {"a": 15}) == 2
 
 
+def test_the_last_guard_is_the_one_that_was_asked_last() -> None:
+    tracer = Tracer()
+    a = tracer.symbol("a", 1, 100, 5)
+    assert tracer.last is None
+    assert a != 7
+    last = tracer.last
+    assert last is not None
+    assert a % 3 != 0 and tracer.last is not last
+    assert a != 7
+    assert tracer.last is last
+    assert a > 0 and tracer.last is last, "what the range decides is no guard"
+    with tracer.attempt():
+        assert a != 9 and tracer.last is not last
+    assert tracer.last is last
+
+
 def test_a_stated_answer_is_given_though_examples_say_otherwise() -> None:
     question = (terms_of(Tracer().symbol("a", 1, 100, 5) - 3), "<")
     tracer = Tracer(stated={question: True})
