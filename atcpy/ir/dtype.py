@@ -72,7 +72,9 @@ class DType(Enum):
         return (elements * self.bits + 7) // 8
 
     def integer_range(self) -> tuple[int, int]:
-        """The least and the largest number of an integer type."""
+        """The least and the largest number of an integer type, or of truth values."""
+        if self is DType.BOOL:
+            return 0, 1
         low = 0 if self.short.startswith("u") else -(2 ** (self.bits - 1))
         return low, low + 2**self.bits - 1
 

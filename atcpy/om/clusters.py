@@ -131,7 +131,7 @@ def _symbol(item: Any, variables: Sequence[Variable]) -> Symbol:
     source = variables[_index(variable, len(variables))]
     if not isinstance(name, str) or not isinstance(is_element, bool):
         raise ValueError(f"{item!r:.80} is no symbol")
-    if is_element and not (source.dtype.is_int and source.dtype.bits >= 8):
+    if is_element and not ((source.dtype.is_int and source.dtype.bits >= 8) or source.dtype is DType.BOOL):
         raise ValueError(f"elements of variable {variable} are no sizes")
     return Symbol(name, variable, _index(index, MAX_DIM if is_element else len(source.dims)), is_element)
 

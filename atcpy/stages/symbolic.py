@@ -50,6 +50,7 @@ from atcpy.passes.full_caches import FullCaches
 from atcpy.passes.pass_manager import PassManager
 from atcpy.passes.split.known_shapes import cut_known, has_memory
 from atcpy.passes.split.plan_control_flow import use_plan_form
+from atcpy.passes.split.shape_arithmetic import find_decisive_inputs
 from atcpy.stages.cases import Cases
 from atcpy.stages.optimize import optimize
 from atcpy.stages.prepare import prepare, prepare_bodies, set_precision
@@ -427,7 +428,12 @@ class _Trace:
         if self.use.has_states:
             name = f"{_CAPACITY.name} of {len(inputs)}.0"  # dims may have any name, but hardly this
             self._capacity = self.symbols.add_capacity(Symbol(name, len(inputs), 0))
+        decisive = find_decisive_inputs(copy, self.symbols.tracer)
+        for data in decisive:
+            self._add_elements(data)
         self._use_symbols(copy)
+        for data in decisive:
+            self._insert_shape_value(copy, data)
         return copy
 
     def _next(self, rest: Rest) -> Graph:
@@ -437,18 +443,23 @@ class _Trace:
             if value.name not in rest.by_value:
                 self.symbols.add_dims(number, value.desc)
                 continue
-            if value.name in self._elements:
-                raise Untraceable(f'a shape needs the elements of "{value.name}" as numbers')
-            if is_symbolic(value.desc.elements):
-                raise Untraceable(f'"{value.name}" may be a shape of any rank')
-            self._elements[value.name] = [f"{value.name}[{index}]" for index in range(value.desc.elements)]
-            for index, name in enumerate(self._elements[value.name]):
-                self.symbols.add_element(Symbol(name, number, index, is_element=True), value.desc.dtype)
+            self._add_elements(data)
         self._use_symbols(rest.graph)
         for data in rest.graph.inputs:
             if data.output.name in rest.by_value:
                 self._insert_shape_value(rest.graph, data)
         return rest.graph
+
+    def _add_elements(self, data: Node) -> None:
+        """Add symbols for the elements of an input."""
+        value, number = data.output, self._variables[data.output.name]
+        if value.name in self._elements:
+            raise Untraceable(f'a shape needs the elements of "{value.name}" as numbers')
+        if is_symbolic(value.desc.elements):
+            raise Untraceable(f'"{value.name}" may be a shape of any rank')
+        self._elements[value.name] = [f"{value.name}[{index}]" for index in range(value.desc.elements)]
+        for index, name in enumerate(self._elements[value.name]):
+            self.symbols.add_element(Symbol(name, number, index, is_element=True), value.desc.dtype)
 
     def _insert_shape_value(self, graph: Graph, data: Node) -> None:
         """Replace an input by its elements, which are symbols."""

@@ -129,6 +129,8 @@ class Symbols:
 
     def add_element(self, source: Symbol, dtype: DType) -> None:
         """Add the value of an element of an integer type."""
+        if source.name in self.sizes:
+            raise Untraceable(f'a dim has the name of an element, "{source.name}"')
         size = next(self._element_examples, None)
         if size is None:
             raise Untraceable("too many elements decide shapes")

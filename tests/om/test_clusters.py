@@ -193,6 +193,17 @@ def test_a_list_that_fits() -> None:
     assert decoded((("whole",), False)) == [LISTED | {"whole": False}]
 
 
+@pytest.mark.parametrize("dtype", ["BOOL", "UINT8", "INT64", "FLOAT32", "INT4"])
+def test_elements_that_decide_are_integers_of_whole_bytes_and_truth_values(dtype: str) -> None:
+    document = copy.deepcopy(LISTED)
+    document["inputs"][1][1], document["variants"][0]["condition"] = dtype, None
+    if dtype in ("FLOAT32", "INT4"):
+        with pytest.raises(ValueError, match="are no sizes"):
+            clusters.decode(json.dumps([document]), [((), b"program")], 1)  # type: ignore[list-item]
+    else:
+        clusters.decode(json.dumps([document]), [((), b"program")], 1)  # type: ignore[list-item]
+
+
 @pytest.mark.parametrize(
     ("path", "value"),
     [

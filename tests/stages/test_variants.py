@@ -10,11 +10,15 @@ from onnx import ModelProto
 
 from atcpy import InferenceSession
 from atcpy.ir.tensor import Array
+from atcpy.om import writer
+from atcpy.options import convert_options
 from atcpy.runtime.plan import ExecutionPlan
+from atcpy.stages.pipeline import compile_model
 from tests.models_in_text import model, package
 from tests.stages.test_symbolic import ort_session
 
 SIZES = (0, 1, 2, 7)
+DTYPES = {1: np.float32, 6: np.int32, 7: np.int64, 9: np.bool_}
 
 # A name, and indented the graph; then each line lists the shapes of float inputs, and the elements of others.
 TEXT = """
@@ -142,6 +146,51 @@ expanded twice
 lengths that are equal or 1
     (float[b,s] x, float[b,t] y) => (float[b,u] z) { z = Add(x, y) }
     2x5, 2x5; 2x5, 2x1; 2x1, 2x5; 1x1, 1x1; 0x5, 0x5
+a branch that a number decides
+    (float[b,s] x, int64 r) => (float[b,t] z) <int64 rate={16000}> {
+        c = Equal(r, rate) z = If(c) <then_branch = t () => (float[b,u] a) { a = Concat<axis=1>(x, x) },
+        else_branch = e () => (float[b,v] a) { a = Relu(x) }> }
+    2x3, 16000; 2x3, 8000; 2x3, 15999; 2x3, 16001; 1x1, 16000; 1x1, -1; 1x7, 16000; 7x1, 1
+ranks that a bound decides
+    (float[b,s] x, int32[1] n) => (float z) <int32[1] most={7}> { r = Sub(most, n) z0 = Less(r, n) z = If(z0) <
+        then_branch = t () => (float[b,s,k] a) { axis = Constant<value_ints=[2]>() a = Unsqueeze(x, axis) },
+        else_branch = e () => (float[l,m] a) { a = Neg(x) }> }
+    2x3, [3]; 2x3, [4]; 2x3, [100]; 1x1, [-1]; 1x1, [4]
+a truth value that is fed
+    (float[b,s,4] x, float[b,p,4] past, bool[1] is_first) => (float[b,s,4] z, float[b,t,4] present) <float[4,4] w> {
+        h = MatMul(x, w) c = Not(is_first) z, present = If(c) <
+        then_branch = t () => (float[b,s,4] y, float[b,u,4] q) { y = Relu(h) q = Concat<axis=1>(past, h) },
+        else_branch = e () => (float[b,s,4] y, float[b,v,4] q) { y = Neg(h) q = Identity(h) }> }
+    2x3x4, 2x5x4, [1]; 2x3x4, 2x5x4, [0]; 1x1x4, 1x7x4, [0]; 1x7x4, 1x0x4, [1]; 1x1x4, 1x0x4, [0]; 1x5x4, 1x1x4, [1]
+two truth values of which both have to be
+    (float[b,s] x, bool u, bool v) => (float[b,t] z) { c = And(u, v) z = If(c) <
+        then_branch = t () => (float[b,k] a) { a = Concat<axis=1>(x, x) },
+        else_branch = e () => (float[b,l] a) { a = Relu(x) }> }
+    2x3, 1, 1; 2x3, 1, 0; 2x3, 0, 1; 2x3, 0, 0; 1x1, 1, 1
+two conditions of which one has to be
+    (float[b,s] x, bool u, int64 n) => (float[b,t] z) <int64 four={4}> { g = Greater(n, four) c = Or(u, g) z = If(c) <
+        then_branch = t () => (float[b,k] a) { a = Concat<axis=1>(x, x) },
+        else_branch = e () => (float[b,l] a) { a = Relu(x) }> }
+    2x3, 1, 5; 2x3, 1, 4; 2x3, 0, 5; 2x3, 0, 4; 1x1, 0, 4
+two conditions of which one is
+    (float[b,s] x, bool u, int64 n) => (float[b,t] z) <int64 four={4}> {
+        g = GreaterOrEqual(n, four) c = Xor(u, g) z = If(c) <
+        then_branch = t () => (float[b,k] a) { a = Concat<axis=1>(x, x) },
+        else_branch = e () => (float[b,l] a) { a = Relu(x) }> }
+    2x3, 1, 4; 2x3, 1, 3; 2x3, 0, 4; 2x3, 0, 3
+a branch within a branch
+    (float[b,s] x, int64 n) => (float[b,t] z) <int64 four={4}, int64 six={6}> {
+        c = Less(n, four) d = Less(n, six) z = If(c) <
+        then_branch = t () => (float[b,k] a) { a = Concat<axis=1>(x, x) },
+        else_branch = e () => (float[b,l] a) { a = If(d) <
+            then_branch = t2 () => (float[b,o] a2) { a2 = Concat<axis=1>(x, x, x) },
+            else_branch = e2 () => (float[b,m] a2) { a2 = Relu(x) }> }> }
+    2x3, 3; 2x3, 4; 2x3, 5; 2x3, 6; 1x1, 4
+a truth value that is computed with, too
+    (float[b,s] x, bool u) => (float[b,t] z, float[b,s] w) { f = Cast<to=1>(u) w = Mul(x, f) z = If(u) <
+        then_branch = t () => (float[b,k] a) { a = Concat<axis=1>(x, x) },
+        else_branch = e () => (float[b,l] a) { a = Relu(x) }> }
+    2x3, 1; 2x3, 0; 1x1, 1
 """
 
 
@@ -163,7 +212,7 @@ def _feeds(proto: ModelProto, run: str, seed: int) -> dict[str, Array]:
     rng = np.random.default_rng(seed)
     feeds: dict[str, Array] = {}
     for port, value in zip(proto.graph.input, run.split(", "), strict=True):
-        dtype = {1: np.float32, 6: np.int32, 7: np.int64}[port.type.tensor_type.elem_type]
+        dtype = DTYPES[port.type.tensor_type.elem_type]
         if dtype is np.float32:
             feeds[port.name] = rng.standard_normal([int(size) for size in value.split("x")]).astype(dtype)
         else:
@@ -205,3 +254,64 @@ def test_plans_with_which_several_variants_begin_run_once(monkeypatch: pytest.Mo
         [y] = session.run(None, {"x": np.full(5, value, np.float32)})
         assert y.tolist() == list(range(length)) and len(runs) == 2 and _compiled(session) == 0
         runs.clear()
+
+
+CONCAT_OR_RELU = (
+    "z = If(c) <then_branch = t () => (float[b,k] a) { a = Concat<axis=1>(x, x) },"
+    " else_branch = e () => (float[b,l] a) { a = Relu(x) }> }"
+)
+ALIKE = CONCAT_OR_RELU.replace("Concat<axis=1>(x, x)", "Neg(x)").replace("b,k", "b,s").replace("b,l", "b,s")
+
+
+@pytest.mark.parametrize(
+    ("text", "sources"),
+    [
+        ("float[b,s] x, bool c) => (float[b,t] z) { " + CONCAT_OR_RELU, {"c"}),
+        ("float[b,s] x, bool[1,1] d) => (float[b,t] z) <int64[1] o={1}> { c = Reshape(d, o) " + CONCAT_OR_RELU, {"d"}),
+        ("float[b,s] x, bool c) => (float[b,s] z) { " + ALIKE, set()),
+        (
+            "float[b,s] x, int64[8] n) => (float[b,t] z) <int64 i={7}> { m = Gather(n, i) c = Cast<to=9>(m) "
+            + CONCAT_OR_RELU,
+            {"n"},
+        ),
+        (
+            "float[b,s] x, int64[9] n) => (float[b,t] z) <int64 i={8}> { m = Gather(n, i) c = Cast<to=9>(m) "
+            + CONCAT_OR_RELU,
+            set(),
+        ),
+        ("float[b,s] x, float n) => (float[b,t] z) { c = Cast<to=9>(n) " + CONCAT_OR_RELU, set()),
+        (
+            "float[b,s] x, bool u) => (float[b,t] z) { m = ReduceMax<keepdims=0>(x) d = Cast<to=9>(m) c = And(u, d) "
+            + CONCAT_OR_RELU,
+            set(),
+        ),
+    ],
+    ids=["one", "of rank 2", "branches of one type", "8 elements", "9 elements", "a float", "data too"],
+)
+def test_conditions_are_decided_by_few_integers_and_truth_values(text: str, sources: set[str]) -> None:
+    proto, rng = model(f"m ({text}"), np.random.default_rng(0)
+    compiled = compile_model(proto, convert_options({}))[0]
+    plans = [(cluster, plan) for cluster in compiled.clusters for item in cluster.variants for plan in item.plans]
+    assert sources == {
+        cluster.inputs[symbol.variable].name
+        for cluster, plan in plans
+        for symbol in plan.symbols
+        if symbol.is_element and symbol.variable < len(cluster.inputs)
+    }
+    session, oracle = InferenceSession(writer.to_bytes(compiled), threads=1), ort_session(proto.SerializeToString())
+    for truth in (0, 1, 0):
+        feeds = {"x": rng.standard_normal((2, 3), np.float32)}
+        for port in proto.graph.input[1:]:
+            shape = [dim.dim_value for dim in port.type.tensor_type.shape.dim]
+            feeds[port.name] = np.full(shape, truth, DTYPES[port.type.tensor_type.elem_type])
+        for found, expected in zip(session.run(None, feeds), oracle.run(None, feeds), strict=True):
+            np.testing.assert_array_equal(found, expected)
+
+
+def test_a_dim_may_have_the_name_of_an_element() -> None:
+    proto = model("m (float[b,s] x, bool c) => (float[b,t] z) { " + CONCAT_OR_RELU)
+    proto.graph.input[0].type.tensor_type.shape.dim[1].dim_param = "c[0]"
+    session = InferenceSession(writer.to_bytes(compile_model(proto, convert_options({}))[0]), threads=1)
+    x = np.ones((2, 3), np.float32)
+    for truth in (True, False):
+        assert session.run(None, {"x": x, "c": np.array(truth)})[0].shape == ((2, 6) if truth else (2, 3))

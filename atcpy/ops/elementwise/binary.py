@@ -273,14 +273,22 @@ def _register_truth() -> None:
             propagate=propagate_with(on_dims),
             inplace=(),
         )
-    logic: Mapping[str, tuple[Function, Trait, Neutral]] = {
-        "And": (np.logical_and, Trait.IDEMPOTENT, Neutral(1)),
-        "Or": (np.logical_or, Trait.IDEMPOTENT, Neutral(0)),
-        "Xor": (np.logical_xor, Trait.NONE, Neutral(0)),
+    logic: Mapping[str, tuple[Function, Combine, Trait, Neutral]] = {
+        "And": (np.logical_and, _on_ints(lambda a, b: int(a != 0 and b != 0)), Trait.IDEMPOTENT, Neutral(1)),
+        "Or": (np.logical_or, _on_ints(lambda a, b: int(a != 0 or b != 0)), Trait.IDEMPOTENT, Neutral(0)),
+        "Xor": (np.logical_xor, _on_ints(lambda a, b: int((a != 0) != (b != 0))), Trait.NONE, Neutral(0)),
     }
-    for name, (function, traits, neutral) in logic.items():
-        evaluate = evaluate_with(function)
-        _register(name, f"Logical{name}", BOOLS, truth=True, evaluate=evaluate, traits=traits, neutral=neutral)
+    for name, (function, on_truths, traits, neutral) in logic.items():
+        _register(
+            name,
+            f"Logical{name}",
+            BOOLS,
+            truth=True,
+            evaluate=evaluate_with(function),
+            propagate=propagate_with(on_truths),
+            traits=traits,
+            neutral=neutral,
+        )
     bits: Mapping[str, tuple[Function, Trait, Neutral | None]] = {
         "BitwiseAnd": (np.bitwise_and, Trait.IDEMPOTENT, None),
         "BitwiseOr": (np.bitwise_or, Trait.IDEMPOTENT, Neutral(0)),

@@ -219,5 +219,12 @@ _register("Ceil", "Ceil", evaluate=_on_arrays(np.ceil), traits=Trait.IDEMPOTENT)
 _register("Round", "Round", evaluate=_on_arrays(np.rint), traits=Trait.IDEMPOTENT)
 for _name in ("Sin", "Cos", "Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh", "Asinh", "Acosh", "Atanh"):
     _register(_name, _name)
-_register("Not", "LogicalNot", frozenset({DType.BOOL}), evaluate=_on_arrays(np.logical_not), traits=Trait.INVOLUTION)
+_register(
+    "Not",
+    "LogicalNot",
+    frozenset({DType.BOOL}),
+    evaluate=_on_arrays(np.logical_not),
+    propagate=_each(lambda truth: int(truth == 0)),
+    traits=Trait.INVOLUTION,
+)
 _register("BitwiseNot", "BitwiseNot", INTS, evaluate=_on_arrays(np.bitwise_not), traits=Trait.INVOLUTION)

@@ -9,7 +9,7 @@ is not inferred again, unless folding showed more about a node's inputs since.
 from __future__ import annotations
 
 from atcpy.errors import AtcError, InternalError, raise_all
-from atcpy.ir import Graph, Node, PassRecord, Value
+from atcpy.ir import Graph, Node, PassRecord, Sym, Value
 from atcpy.ir.inferred import Inferred
 from atcpy.ops.core.infer import KnownValues, check_declared, infer_node
 from atcpy.ops.core.reference import EVALUATION_ERRORS
@@ -93,7 +93,7 @@ class _Sweep:
             return
         try:
             if node.has_subgraphs:
-                chosen = _chosen_branch(node) if self._removes_branches else None
+                chosen = self._chosen_branch(node) if self._removes_branches else None
                 if chosen is None:
                     infer_through_bodies(node, self._known, self.run, self._depth)
                     self._changed.update(node.outputs)
@@ -121,6 +121,16 @@ class _Sweep:
         except EVALUATION_ERRORS as error:
             raise InternalError(f"{type(error).__name__}: {error}", where=node) from error
 
+    def _chosen_branch(self, node: Node) -> Graph | None:
+        """The body of an If whose condition is constant, or a symbol that a plan is made for."""
+        if node.op_type != "If":
+            return None
+        value = node.operand(0)
+        elements = self._known(value) if value.tensor is None else value.tensor.array.reshape(-1).tolist()
+        if elements is None or len(elements) != 1 or isinstance(elements[0], Sym):
+            return None
+        return branch(node, bool(elements[0]))
+
     def _expand(
         self, graph: Graph, node: Node, record: PassRecord, problems: list[AtcError], unknown: set[Value]
     ) -> None:
@@ -147,11 +157,3 @@ class _Sweep:
             infer_node(node, self._known)
             after = [(value.desc, self._known.computed(value)) for value in node.outputs]
             self._changed.update(v for v, old, new in zip(node.outputs, before, after, strict=True) if old != new)
-
-
-def _chosen_branch(node: Node) -> Graph | None:
-    """The body of an If whose condition is constant."""
-    condition = node.operand(0).tensor if node.op_type == "If" else None
-    if condition is None or condition.array.size != 1:
-        return None
-    return branch(node, bool(condition.array.reshape(-1)[0]))
