@@ -132,7 +132,7 @@ class Tracer:
 
     def example(self, terms: Terms) -> int:
         """The value of a polynomial for the examples."""
-        return _value(terms, [atom.example for atom in self.atoms])
+        return _value(terms, {atom: self.atoms[atom].example for monomial, _ in terms for atom in monomial})
 
     def value(self, size: int, symbols: Mapping[str, int]) -> int | None:
         """A size for these values of the symbols; None if that divides by 0."""
@@ -140,20 +140,12 @@ class Tracer:
 
     def evaluate(self, terms: Terms, symbols: Mapping[str, int]) -> int | None:
         """A polynomial for these values of the symbols; None if that divides by 0."""
-        values = self._values(symbols)
+        values = self._values((terms,), symbols)
         return None if values is None else _value(terms, values)
 
     def symbols_of(self, terms: Terms) -> set[str]:
         """The names of the symbols that a polynomial depends on."""
-        names, pending, seen = set[str](), [terms], set[int]()
-        while pending:
-            for number in {atom for monomial, _ in pending.pop() for atom in monomial} - seen:
-                seen.add(number)
-                atom = self.atoms[number]
-                pending += atom.operands
-                if atom.op is None:
-                    names.add(atom.name)
-        return names
+        return {atom.name for number in self._atoms_of((terms,)) if (atom := self.atoms[number]).op is None}
 
     def is_exampled(self, guard: Guard) -> bool:
         """Does a guard hold for the examples? What is assumed or stated need not."""
@@ -161,22 +153,33 @@ class Tracer:
 
     def all_hold(self, guards: Iterable[Guard], symbols: Mapping[str, int]) -> bool:
         """Do the guards hold for these values of the symbols?"""
-        values = self._values(symbols)
+        asked = list(guards)
+        values = self._values([guard.terms for guard in asked], symbols)
         if values is None:
             return False
-        return all(_answer(_value(guard.terms, values), guard.relation) == guard.answer for guard in guards)
+        return all(_answer(_value(guard.terms, values), guard.relation) == guard.answer for guard in asked)
 
-    def _values(self, symbols: Mapping[str, int]) -> list[int] | None:
-        """Of all atoms: operands come before what is computed of them. None if one divides by 0."""
-        values: list[int] = []
-        for atom in self.atoms:
+    def _atoms_of(self, polynomials: Iterable[Terms]) -> list[int]:
+        """The numbers of the atoms that polynomials depend on, each behind those that it is computed of."""
+        pending, seen = list(polynomials), set[int]()
+        while pending:
+            for number in {atom for monomial, _ in pending.pop() for atom in monomial} - seen:
+                seen.add(number)
+                pending += self.atoms[number].operands
+        return sorted(seen)
+
+    def _values(self, polynomials: Iterable[Terms], symbols: Mapping[str, int]) -> dict[int, int] | None:
+        """The values of the atoms that polynomials depend on. None if one divides by 0."""
+        values: dict[int, int] = {}
+        for number in self._atoms_of(polynomials):
+            atom = self.atoms[number]
             if atom.op is None:
-                values.append(symbols[atom.name])
+                values[number] = symbols[atom.name]
                 continue
             a, b = (_value(terms, values) for terms in atom.operands)
             if b == 0 and atom.op in (Op.FDIV, Op.MOD):
                 return None
-            values.append(_APPLY[atom.op](a, b))
+            values[number] = _APPLY[atom.op](a, b)
         return values
 
     def range(self, terms: Terms) -> tuple[float, float]:
@@ -304,7 +307,7 @@ def _add_shifted(total: dict[Monomial, int], monomial: Monomial, coefficient: in
         total[product] = total.get(product, 0) + factor
 
 
-def _value(terms: Terms, values: Sequence[int]) -> int:
+def _value(terms: Terms, values: Mapping[int, int]) -> int:
     total = 0
     for monomial, coefficient in terms:
         for atom in monomial:
