@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
 
-from atcpy.ir.symbolic import Question
+from atcpy.ir.symbolic import Guard, Question, Tracer
 from atcpy.stages.symbols import Case, Symbols, Untraceable
 
 _MAX_SPECIAL_DIMS = 4
+_LAST_RANK = 100  # added to the ranks of cases that hardly have plans
 
 
 class Cases:
@@ -22,6 +23,7 @@ class Cases:
         self._tried: list[Case] = []
         self._rules: set[Question] = set()  # what must be so, or the model is wrong
         self._refused: list[Case] = []
+        self._failed: list[tuple[Tracer, list[Guard]]] = []  # where the guards of a trace that failed answer otherwise
         for case, rank in _special_dims(general):
             self._add([(None, case)], rank)
         self.add_beyond(general)
@@ -40,22 +42,35 @@ class Cases:
 
     def __iter__(self) -> Iterator[tuple[Question | None, Case]]:
         """The cases that may have plans, each once, with the question that shall have another answer; those that were
-        added since are among them.
+        added since are among them. Last come those for which guards answer as they did in a trace that failed.
         """
         while self._pending:
-            _, _, question, case = heapq.heappop(self._pending)
+            rank, count, question, case = heapq.heappop(self._pending)
+            if rank < _LAST_RANK and any(_hold(guards, tracer, case.sizes) for tracer, guards in self._failed):
+                heapq.heappush(self._pending, (rank + _LAST_RANK, count, question, case))
+                continue
             is_refused = any(other.fixed.items() <= case.fixed.items() for other in self._refused)
             if question not in self._rules and not is_refused and case not in self._tried:
                 self._tried.append(case)
                 yield question, case
 
     def refuse(self, question: Question | None, case: Case, untraceable: Untraceable) -> None:
-        """Leave out what is refused for the same reason as a case."""
+        """Leave out what is refused for the same reason as a case, or put it last."""
+        sizes, tracer = self._general.complete({}) or {}, untraceable.tracer
+        if tracer is not None:
+            unlike = [guard for guard in tracer.guards.values() if not _hold([guard], tracer, sizes)]
+            if unlike:
+                self._failed.append((tracer, unlike))
         if question is None:
             if untraceable.is_misfit and self._general.complete(case.fixed) is not None:
                 self._refused.append(case)
         elif untraceable.breaks_rule:
             self._rules.add(question)
+
+
+def _hold(guards: Sequence[Guard], tracer: Tracer, sizes: Mapping[str, int]) -> bool:
+    """Do guards of a trace hold for these sizes, which may lack some of its symbols?"""
+    return all(tracer.symbols_of(guard.terms) <= sizes.keys() for guard in guards) and tracer.all_hold(guards, sizes)
 
 
 def _special_dims(symbols: Symbols) -> list[tuple[Case, int]]:

@@ -323,6 +323,8 @@ def _trace(
             else:
                 equations = {**symbols.equations, equation.name: equation}
                 symbols = Symbols(symbols.case, equations, Tracer(tracer.assumed, tracer.stated))
+        except Untraceable as untraceable:
+            raise replace(untraceable, tracer=tracer) from untraceable
         except NoSizesLeft as error:
             raise Untraceable(str(error)) from error
         except AtcError as error:
@@ -331,7 +333,7 @@ def _trace(
             is_chosen = broken is not None and last is not None and last.relation == "<"  # the examples are the case
             if not adapts or last is None or not tracer.is_exampled(last) or breaks_rule or is_chosen:
                 is_misfit = isinstance(error, ModelInvalid)
-                raise Untraceable(str(error).partition("\n")[0], is_misfit, breaks_rule) from error
+                raise Untraceable(str(error).partition("\n")[0], is_misfit, breaks_rule, tracer) from error
             # Sizes that must be equal are not made so by examples, which would have chance values.
             other, stated = symbols.other_examples(last) if last.relation == "<" else None, tracer.stated
             if other is None:

@@ -20,18 +20,20 @@ OTHER_SIZE_EXAMPLES: Final = tuple(tuple(unit * number for number in range(8, 15
 _CAPACITY_EXAMPLE: Final = 4096
 _ELEMENT_EXAMPLES: Final = (3, 6, 9, 12, 15, 18, 21, 24)
 _CASES: Final = (224, 96, 61, 32, 13, 7, 3, 2, 1, 0)  # some equal no constant by chance, some are multiples of 32
+_FACTORS: Final = (2, 4, 16, 64)  # sizes that are so many times larger are tried, too
 _LARGEST_CASE: Final = 2**16
 
 
 @dataclass(frozen=True, slots=True)
 class Untraceable(Exception):
     """Why a graph cannot be planned ahead. `is_misfit`: it has no results for the examples of its sizes; `breaks_rule`:
-    because of the guard that was to be broken.
+    because of the guard that was to be broken. `tracer` has the guards that had answered by then.
     """
 
     reason: str
     is_misfit: bool = False
     breaks_rule: bool = False
+    tracer: Tracer | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,11 +251,29 @@ class Symbols:
         zero, one, own = (0 if value is None else value for value in values)
         slope = one - zero
         if None in values or slope == 0 or own != zero + slope * whole[name]:
-            return _CASES
+            return self._borders(guard, name, whole) + _CASES
         if guard.relation == "==":
             return (1, 0) if guard.answer else (-zero // slope,)
         root = -zero // slope
         return root - 2, root + 2, root - 1, root + 1, root
+
+    def _borders(self, guard: Guard, name: str, whole: Mapping[str, int]) -> tuple[int, ...]:
+        """The sizes of a symbol next to its own, below and above, for which a guard answers otherwise, if that is so
+        for one of a few sizes farther away.
+        """
+
+        def breaks(size: int) -> bool:
+            return not self.tracer.all_hold([guard], {**whole, name: size})
+
+        own, found = whole[name], list[int]()
+        for tried in ([case for case in _CASES if case < own], [own * factor for factor in _FACTORS]):
+            broken = next(filter(breaks, tried), None)
+            kept = own
+            while broken is not None and abs(broken - kept) > 1:
+                middle = (broken + kept) // 2
+                broken, kept = (middle, kept) if breaks(middle) else (broken, middle)
+            found += [] if broken is None else [broken]
+        return tuple(found)
 
     def is_clamped(self, terms: Terms) -> bool:
         """Is there a minimum or a maximum in a polynomial?"""
