@@ -124,12 +124,14 @@ def attend(
     queries, new = e.dim(q, axis), e.dim(k, axis)
     length = e.dim(past[0], 2) if past else None
     keys = new if length is None else e.op("Add", length, new)
-    added = [padding_mask(e, mask, q, keys, e.node.operand(0)) if mask is not None else None]
+    hidden = padding_mask(e, mask, q, keys, e.node.operand(0)) if mask is not None else None
     is_causal = bool(e.node.int_attr("unidirectional", 0))
     by_attribute = is_causal and not past and _size(q, axis) is not None and _size(q, axis) == _size(k, axis)
     if is_causal and not by_attribute:
-        added.append(causal_mask(e, q, queries, keys, length))
-    masks = [each for each in (*added, bias) if each is not None]
+        causal = causal_mask(e, q, queries, keys, length)
+        # Not their sum: a query that sees no key at all takes as much of each, as in ONNX Runtime.
+        hidden = causal if hidden is None else e.op("Min", hidden, causal)
+    masks = [each for each in (hidden, bias) if each is not None]
     total = e.sum(*masks) if masks else None
     has_columns = is_causal and not by_attribute
     is_read = reads_masks(total, bias, _size(k, axis), past, has_columns=has_columns)

@@ -39,6 +39,16 @@ def test_attention_continues_a_past(causal: int) -> None:
         assert_as_in_ort("Attention", [*QKV, mask, past], attrs, outputs=2, symbolic=symbolic)
 
 
+@pytest.mark.parametrize("low", [-10000.0, float(np.finfo(np.float32).min)])
+def test_a_query_that_sees_no_key_takes_as_much_of_each_as_in_ort(low: float) -> None:
+    """Batches that are padded on the left have such queries; which keys they mix depends on the filter value."""
+    mask = np.ones((B, P + S), np.int32)
+    mask[0, : P + 2] = 0
+    attrs = {"num_heads": N, "unidirectional": 1, "mask_filter_value": low}
+    for symbolic in (False, True):
+        assert_as_in_ort("Attention", [*QKV, mask, floats(2, B, N, P, H)], attrs, outputs=2, symbolic=symbolic)
+
+
 def _continued(causal: int, mask_dims: list[str | int] | None, past_dim: str | int = "past") -> onnx.ModelProto:
     """Attention behind a past, of a mask [batch, …] and of an open number of keys."""
     past = floats(2, B, N, P, H)
