@@ -114,6 +114,22 @@ def test_pointwise_filters_with_strides_read_nothing_beyond_the_plane(isa: str) 
     np.testing.assert_array_equal(y, x.reshape(5, 7, 16)[::2, ::2])
 
 
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("blocked", [False, True])
+@pytest.mark.parametrize("dilation", [1, 2, 3, 16, 17])
+@pytest.mark.parametrize(("taps", "stride"), [(40, 16), (16, 16), (17, 16), (15, 16), (3, 16), (9, 2), (5, 3)])
+def test_wide_windows_with_strides(taps: int, stride: int, dilation: int, blocked: bool, isa: str) -> None:
+    """Which positions of a row the taps hit depends on how the three divide each other."""
+    rng = np.random.default_rng(taps)
+    length = (taps - 1) * dilation + 1 + 6 * stride
+    for down in (False, True):  # of two columns: one would be computed as a row
+        x = rng.standard_normal((1, 2, length, 2) if down else (1, 2, 1, length), np.float32)
+        w = rng.standard_normal((5, 2, taps, 1) if down else (5, 2, 1, taps), np.float32)
+        attrs: dict[str, object] = {"strides": (stride, 1) if down else (1, stride)}
+        attrs |= {"dilations": (dilation, 1) if down else (1, dilation)}
+        check(x, w, None, attrs, isa, blocked=blocked)
+
+
 @pytest.mark.parametrize("blocked", [False, True])
 @pytest.mark.parametrize(
     ("kernel", "attrs", "is_row"),

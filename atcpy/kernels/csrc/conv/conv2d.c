@@ -245,11 +245,15 @@ struct drive {
     int64_t row_stride, c1_stride;
 };
 
-/* What taps hit repeats after as many of them as the stride. */
+/* What taps hit repeats after as many of them as the stride. Those that lie side by side are not
+ * looked through for each phase: wide windows have hundreds.
+ */
 static bool phase_in_use(const struct conv2d_params *p, int64_t phase)
 {
     if (p->sw == 1)
         return true;
+    if (p->dw == 1)
+        return phase < p->kw;
     for (int64_t k = 0; k < min_i64(p->kw, p->sw); k++)
         if (k * p->dw % p->sw == phase)
             return true;
@@ -260,6 +264,8 @@ static bool row_in_use(const struct conv2d_params *p, int64_t row)
 {
     if (p->sh == 1)
         return true;
+    if (p->dh == 1)
+        return row % p->sh < p->kh;
     for (int64_t k = 0; k < min_i64(p->kh, p->sh); k++)
         if (row >= k * p->dh && (row - k * p->dh) % p->sh == 0)
             return true;
@@ -416,14 +422,16 @@ static void pack_rows(struct drive *d, int64_t n, int64_t g, int64_t row0)
 static void fill_taps(struct drive *d)
 {
     const struct conv2d_params *p = d->p;
+    /* Column j * dw is position `at` of phase `phase`. */
+    const int64_t sw = d->b.packed ? p->sw : 1, phase_step = p->dw % sw, step = p->dw / sw;
     for (int64_t i = 0; i < p->kh; i++)
-        for (int64_t j = 0; j < p->kw && !atc_spend(d->meter, 1); j++) {
-            const int64_t column = j * p->dw;
-            const int64_t position =
-                d->b.packed ? column % p->sw * d->b.phase_len + column / p->sw : column;
-            const int64_t tap = i * p->kw + j;
+        for (int64_t j = 0, phase = 0, at = 0; j < p->kw && !atc_spend(d->meter, 1); j++) {
+            const int64_t position = phase * d->b.phase_len + at, tap = i * p->kw + j;
             d->taps[tap].in = i * p->dh * d->row_stride + position * (p->src_c0 / d->vnni);
             d->taps[tap].weights = tap * (p->src_c0 / d->vnni) * CONV_C0;
+            phase += phase_step;
+            at += step + (phase >= sw);
+            phase -= phase >= sw ? sw : 0;
         }
 }
 
