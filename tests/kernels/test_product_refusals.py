@@ -40,6 +40,8 @@ BASES: dict[str, tuple[str, Params, list[int], int, str]] = {
                      [180, 576, 20, 1 * 768], 768, "f32"),
     "winograd2d": ("winograd2d", SQUARE | {"group": 1, "c": 40, "cg": 40, "m": 20, "mg": 20},
                    [2880, 13824, 20, 768], 768, "f32"),
+    "winograd2d_pairs": ("winograd2d", SQUARE | PAIRS | {"group": 1, "c": 40, "cg": 40, "m": 20, "mg": 20},
+                         [2880, 13824, 20, 768], 768, "bf16"),
     "conv_transpose2d": ("conv_transpose2d", GROUPED, [2880, 6144, 32, 768], 768, "f32"),
     "depthwise2d": ("depthwise2d", WINDOW | {"c": 20, "m": 20}, [1920, 192, 20, 768], 768, "f32"),
     "depthwise2d_half": ("depthwise2d", WINDOW | HALF | {"c": 20, "m": 20}, [1920, 192, 20, 768, 20], 768, "f16"),
@@ -51,7 +53,7 @@ BASES: dict[str, tuple[str, Params, list[int], int, str]] = {
 }  # fmt: skip
 DTYPES = {dtype.short: dtype.numpy for dtype in (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)}
 HUGE = 2**46
-FLAGS = {"src_c0", "transposed", "b_packed"}
+FLAGS = {"src_c0", "transposed", "b_packed", "falls_back"}
 MAY_BE_ZERO = {
     "conv2d": {"pt", "pl"},
     "winograd2d": {"pt", "pl"},
@@ -85,7 +87,9 @@ CHANGES: dict[str, list[tuple[Params, str]]] = {
         *[({name: 2}, "not of 3x3 at stride 1") for name in ("sh", "sw", "dh", "dw")],
         ({"kh": 2}, "not of 3x3"), ({"kw": 2}, "not of 3x3"), ({"weights": "f16"}, "too small or of another type"),
         ({"group": 2, "cg": 32, "mg": 16}, "not of 3x3 at stride 1 in one group"),
+        ({"falls_back": 2}, "neither 0 nor 1"), ({"falls_back": -1}, "neither 0 nor 1"),
     ],
+    "winograd2d_pairs": [({"falls_back": 1}, "the definition of other weights")],
     "conv_transpose2d": [*BLOCKED, *GROUPS, *REACH],
     "depthwise2d": [*BLOCKED, *REACH, *STRIDES, ({"c": 21}, "as many"), ({"c": 33, "m": 33}, "too small")],
     "depthwise2d_half": [({"weights": "f32"}, "of another type"), ({"weights": "bf16"}, "of another type")],

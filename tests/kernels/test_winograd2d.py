@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from atcpy.ir.tensor import Array
-from atcpy.ops.conv.winograd import as_winograd
+from atcpy.ops.conv.winograd import as_winograd, gain
+from atcpy.ops.core.opdef import KernelCall
 from tests.effort import trials
 from tests.harness import make_node, run_op
 from tests.isa import ISAS
@@ -22,6 +24,19 @@ ACTIVATIONS = {
     "Swish": lambda y: y / (1 + np.exp(0.5 * y)),
 }
 ALPHA_BETA = {"alpha": -0.5, "beta": 0.75}
+
+Rewrite = Callable[[KernelCall], KernelCall]
+
+
+def as_definition(call: KernelCall) -> KernelCall:
+    """The launch of `conv2d` as it is."""
+    return call
+
+
+def as_either(call: KernelCall) -> KernelCall:
+    """The launch of `winograd2d` that is made where the size of the picture is open."""
+    winograd = as_winograd(call)
+    return replace(winograd, params=winograd.params | {"falls_back": 1})
 
 
 @dataclass(frozen=True)
@@ -35,13 +50,13 @@ class Case:
     pads: tuple[int, int, int, int]
     activation: str
 
-    def run(self, isa: str, threads: int = 1) -> Array:
+    def run(self, isa: str, threads: int = 1, rewrite: Rewrite = as_winograd) -> Array:
         arrays = [self.x, self.w, self.bias, self.residual]
         attrs = {"pads": self.pads, "activation": self.activation, **ALPHA_BETA}
         node = make_node("FusedConv", arrays, attrs, constants=(1, 2))
         rows: list[str] = []
-        [y] = run_op(node, arrays, blocked=True, isa=isa, threads=threads, rows=rows, rewrite=as_winograd)
-        assert rows == [f"winograd2d_f32_{isa}"]
+        [y] = run_op(node, arrays, blocked=True, isa=isa, threads=threads, rows=rows, rewrite=rewrite)
+        assert rows == [f"{'conv2d' if rewrite is as_definition else 'winograd2d'}_f32_{isa}"]
         return y
 
     def sums(self) -> Array:
@@ -157,3 +172,31 @@ def test_windows_that_lie_in_the_padding_give_the_bias(isa: str) -> None:
     outside = np.ones(y.shape[2:], bool)
     outside[8:24, 8:28] = False  # tiles that read the image
     np.testing.assert_array_equal(y[..., outside], np.broadcast_to(case.bias[None, :, None], y[..., outside].shape))
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize(("c", "m"), [(16, 16), (40, 20), (64, 32), (3, 70)])
+def test_few_tiles_are_computed_by_the_definition_if_the_size_was_open(c: int, m: int, isa: str) -> None:
+    """To the bit, and others by Winograd's algorithm; both occur, but where channels are too few."""
+    seen: list[bool] = []
+    for oh, ow in ((1, 1), (5, 3), *((size, size) for size in range(4, 20)), (9, 30), (30, 30)):
+        case = make_case(np.random.default_rng(oh), (1, m, oh, ow), c, activation="Relu", residual=True)
+        gains: list[float] = []
+
+        def noted(call: KernelCall, found: list[float] = gains) -> KernelCall:
+            found.append(gain(call))
+            return as_either(call)
+
+        y = case.run(isa, 3, noted)
+        seen.append(gains[0] <= 1)
+        other = case.run(isa, 3, as_definition if seen[-1] else as_winograd)
+        np.testing.assert_array_equal(y.view(np.uint32), other.view(np.uint32), err_msg=f"{oh}x{ow}")
+    assert seen[0] and (c == 3 or not seen[-1])
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_the_tiles_of_a_batch_are_counted_together(isa: str) -> None:
+    case = make_case(np.random.default_rng(3), (9, 32, 4, 4), 64)
+    one = replace(case, x=case.x[:1])
+    assert np.array_equal(one.run(isa, 1, as_either), one.run(isa, 1, as_definition))
+    assert np.array_equal(case.run(isa, 1, as_either), case.run(isa))

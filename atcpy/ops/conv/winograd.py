@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from atcpy.ir.format import NC1HWC0
-from atcpy.ir.symbolic import is_symbolic
+from atcpy.ir.symbolic import example, is_symbolic
 from atcpy.ops.core.opdef import KernelCall
 
 C0 = NC1HWC0.c0
@@ -24,21 +24,25 @@ _PAIRS: Final = "bf16_vnni2"  # of which the definition multiplies two in the ti
 
 
 def takes_winograd(call: KernelCall) -> bool:
-    """Whether a launch is a convolution that `winograd2d` computes, and of known sizes but for the batch."""
+    """Whether a launch is a convolution that `winograd2d` computes. The sizes of pictures may be open: where they turn
+    out to be small, it computes by the definition, but for pairs of bfloat16.
+    """
     if call.family != DIRECT or not _ONLY.items() <= call.params.items():
         return False
-    return None not in _sizes(call)
+    return not (_is_open(call) and call.params["weights"] == _PAIRS) and not any(map(is_symbolic, _channels(call)))
 
 
 def as_winograd(call: KernelCall) -> KernelCall:
     """Return the launch of `winograd2d` that computes what one of `conv2d` does."""
     params = {name: value for name, value in call.params.items() if name != "src_c0"}
-    return replace(call, family=WINOGRAD, params=params)
+    return replace(call, family=WINOGRAD, params=params | {"falls_back": int(_is_open(call))})
 
 
 def gain(call: KernelCall) -> float:
-    """Estimate how many times faster Winograd is, for one picture of the batch. `takes_winograd` holds."""
-    c, m, oh, ow = (size or 0 for size in _sizes(call))
+    """Estimate how many times faster Winograd is, for one picture of the batch, of the example's size if that is open.
+    `takes_winograd` holds.
+    """
+    (c, m), (oh, ow) = _channels(call), map(example, _picture(call))
     tiles = -(-oh // _TILE) * -(-ow // _TILE)
     c_blocks, m_blocks = -(-c // C0), -(-m // C0)
     products = _POSITIONS * tiles * c * m_blocks
@@ -48,7 +52,19 @@ def gain(call: KernelCall) -> float:
     return direct / (products + filters + borders)
 
 
-def _sizes(call: KernelCall) -> list[int | None]:
-    """What the cost depends on; None for what is not a number yet."""
-    sizes = (call.params[name] for name in ("c", "m", "oh", "ow"))
-    return [size if isinstance(size, int) and not is_symbolic(size) else None for size in sizes]
+def _is_open(call: KernelCall) -> bool:
+    return any(map(is_symbolic, _picture(call)))
+
+
+def _picture(call: KernelCall) -> tuple[int, int]:
+    return _size(call, "oh"), _size(call, "ow")
+
+
+def _channels(call: KernelCall) -> tuple[int, int]:
+    return _size(call, "c"), _size(call, "m")
+
+
+def _size(call: KernelCall, name: str) -> int:
+    size = call.params[name]
+    assert isinstance(size, int)
+    return size

@@ -27,7 +27,7 @@ SMALLEST_MEASURED_GAIN = 1.05  # less is within the noise of two measurements
 def _gain(call: KernelCall, options: CompileOptions) -> tuple[float, float]:
     """How many times faster Winograd is, as measured or as estimated, and how many it has to be at least."""
     times = options.kernel_times
-    if times is None or is_symbolic(call.params["n"]):
+    if times is None or any(map(is_symbolic, call.params.values())):
         return gain(call), SMALLEST_GAIN
     direct, winograd = (microseconds(each, times, options.threads) for each in (call, as_winograd(call)))
     return direct / winograd, SMALLEST_MEASURED_GAIN

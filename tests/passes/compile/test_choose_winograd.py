@@ -63,15 +63,27 @@ def test_options_choose_the_kernel_and_both_agree_with_onnxruntime(options: dict
 
 
 @pytest.mark.parametrize(
-    ("dims", "family"), [("n,32,12,14", "winograd2d"), ("1,32,h,14", "conv2d"), ("1,32,12,w", "conv2d")]
+    ("dims", "precision", "family"),
+    [
+        ("n,32,12,14", "origin", "winograd2d"),
+        ("1,32,h,14", "origin", "winograd2d"),
+        ("n,32,12,w", "origin", "winograd2d"),
+        ("n,32,h,w", "mixed_float16", "winograd2d"),
+        ("n,32,h,w", "mixed_bfloat16", "conv2d"),  # pairs of weights have no definition to fall back on
+    ],
 )
-def test_the_batch_may_be_open_but_not_height_and_width(dims: str, family: str) -> None:
-    proto, compiled = compiled_net(dims)
-    assert families(compiled) == {family}
-    x = np.random.default_rng(0).standard_normal((3 if "n" in dims else 1, 32, 12, 14), np.float32)
-    [expected] = open_ort(proto).run(None, {"x": x})
-    [y] = InferenceSession(writer.to_bytes(compiled)).run(None, {"x": x})
-    np.testing.assert_allclose(y, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
+def test_sizes_of_pictures_may_be_open(dims: str, precision: str, family: str) -> None:
+    proto, compiled = compiled_net(dims, precision_mode_v2=precision)
+    assert families(compiled) - {"graph_kernel"} == {family}  # of casts
+    session, oracle = InferenceSession(writer.to_bytes(compiled), threads=1), open_ort(proto)
+    for n, h, w in ((1, 12, 14), (3, 40, 37), (1, 1, 1), (2, 3, 5)):
+        given = {"n": n, "h": h, "w": w}
+        sizes = [given[dim] if dim in given else int(dim) for dim in dims.split(",")]
+        x = np.random.default_rng(0).standard_normal(sizes, np.float32)
+        [expected] = oracle.run(None, {"x": x})
+        [y] = session.run(None, {"x": x})
+        tolerance = 1e-5 if precision == "origin" else 2e-2
+        np.testing.assert_allclose(y, expected, rtol=0, atol=tolerance * np.abs(expected).max())
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,7 @@ const char *conv2d_operands_problem(const struct task_view *task, int64_t c0, in
     return conv2d_extras_problem(task, p->m, y, weights, types.residual_type);
 }
 
-static const char *check(const struct task_view *task)
+const char *conv2d_problem(const struct task_view *task)
 {
     const struct conv2d_params *p = task->params;
     if (p->src_c0 != 1 && p->src_c0 != CONV_C0)
@@ -208,7 +208,7 @@ int64_t conv2d_products(const void *params)
     return atc_mul(results, atc_mul(p->cg, atc_mul(p->kh, p->kw)));
 }
 
-static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
+struct kernel_cost conv2d_cost(const void *params, const struct atc_cpu *cpu)
 {
     const struct conv2d_params *p = params;
     const struct blocking b = block(p, cpu);
@@ -225,8 +225,8 @@ static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
         .scratch = atc_add(atc_add(conv2d_taps_bytes(p->kh * p->kw), widened), atc_mul(floats, 4))};
 }
 
-DEFINE_FAMILY(conv2d, CONV2D_FIELDS, .check = check, .cost = cost, .products = conv2d_products,
-              .inplace = 1u << CONV_RESIDUAL);
+DEFINE_FAMILY(conv2d, CONV2D_FIELDS, .check = conv2d_problem, .cost = conv2d_cost,
+              .products = conv2d_products, .inplace = 1u << CONV_RESIDUAL);
 
 /* --- the loops ------------------------------------------------------------------------------- */
 

@@ -154,6 +154,10 @@ const char *conv2d_operands_problem(const struct task_view *task, int64_t c0, in
                                     struct conv2d_activations types);
 
 /* The products that a convolution sums, whose arguments begin with conv2d_sizes. */
+/* The checker and the cost of the family itself. */
+const char *conv2d_problem(const struct task_view *task);
+struct kernel_cost conv2d_cost(const void *params, const struct atc_cpu *cpu);
+
 int64_t conv2d_products(const void *params);
 
 /* Prefetches the weights of one tap from c0 channels, and returns where those of the next one lie.

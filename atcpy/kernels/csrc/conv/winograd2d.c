@@ -2,6 +2,39 @@
  */
 #include "conv/winograd2d.h"
 
+/* What the transforms of a block take, in multiply-adds, and for how many tiles filters are
+ * transformed once: the estimate by which ops/conv/winograd.py chooses.
+ */
+enum { OF_FILTERS = 200, OF_INPUTS = 470, OF_RESULTS = 250, OF_CHUNK = 49 };
+
+/* Whether the definition takes no more multiply-adds. */
+static bool falls_back(const struct winograd2d_params *p)
+{
+    if (!p->falls_back)
+        return false;
+    const int64_t c1 = ceil_div(p->c, CONV_C0), m1 = ceil_div(p->m, CONV_C0);
+    const int64_t filters = atc_mul(p->c, m1), results = atc_mul(p->n, atc_mul(p->oh, p->ow));
+    const int64_t tiles =
+        atc_mul(p->n, atc_mul(ceil_div(p->oh, WINO_OUT), ceil_div(p->ow, WINO_OUT)));
+    const int64_t each =
+        atc_add(atc_mul(tiles, WINO_POSITIONS), atc_mul(ceil_div(tiles, OF_CHUNK), OF_FILTERS));
+    const int64_t borders = atc_mul(tiles, atc_add(OF_INPUTS * c1, OF_RESULTS * m1));
+    return atc_mul(filters, atc_mul(results, WINO_TAPS * WINO_TAPS)) <=
+           atc_add(atc_mul(filters, each), borders);
+}
+
+/* The same as a task of conv2d. */
+static struct conv2d_params definition(const struct winograd2d_params *p)
+{
+#define COPY(name)                .name = p->name,
+#define COPY_CHOICE(name, choices) .name = p->name,
+    return (struct conv2d_params){.src_c0 = CONV_C0,
+                                  CONV2D_SIZES(COPY) CONV2D_TYPES(COPY_CHOICE)
+                                      CONV2D_FINISH(COPY, COPY_CHOICE)};
+#undef COPY
+#undef COPY_CHOICE
+}
+
 static const char *check(const struct task_view *task)
 {
     const struct winograd2d_params *p = task->params;
@@ -11,7 +44,14 @@ static const char *check(const struct task_view *task)
     if (p->kh != WINO_TAPS || p->kw != WINO_TAPS || p->sh != 1 || p->sw != 1 || p->dh != 1 ||
         p->dw != 1 || p->group != 1)
         return "the filters are not of 3x3 at stride 1 in one group";
-    return NULL;
+    if (p->falls_back != 0 && (p->falls_back != 1 || p->weights == WEIGHTS_BF16_VNNI2))
+        return "the definition of other weights, or falls_back is neither 0 nor 1";
+    if (!falls_back(p))
+        return NULL;
+    const struct conv2d_params params = definition(p);
+    struct task_view direct = *task;
+    direct.params = &params;
+    return conv2d_problem(&direct);
 }
 
 /* How the work is cut: an item is a pair of output blocks of a chunk of tiles, which are numbered
@@ -90,6 +130,10 @@ static struct scratch scratch_of(const struct blocking *b)
 static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 {
     const struct winograd2d_params *p = params;
+    if (falls_back(p)) {
+        const struct conv2d_params direct = definition(p);
+        return conv2d_cost(&direct, cpu);
+    }
     const struct blocking b = block(p, cpu);
     const struct scratch r = scratch_of(&b);
     const int64_t items = atc_mul(b.chunks, b.oc_pairs);
@@ -323,8 +367,15 @@ static void finish(const struct drive *d, int64_t first, int64_t tiles, int64_t 
 
 void winograd2d_drive(const struct kernel_args *args, const struct wino_isa *isa)
 {
-    struct atc_meter meter = {.args = args};
     const struct winograd2d_params *p = args->params;
+    if (falls_back(p)) {
+        const struct conv2d_params params = definition(p);
+        struct kernel_args direct = *args;
+        direct.params = &params;
+        conv2d_drive(&direct, isa->gemm);
+        return;
+    }
+    struct atc_meter meter = {.args = args};
     float filters[FILTERS]; /* widened */
     struct drive d = {.p = p,
                       .isa = isa,

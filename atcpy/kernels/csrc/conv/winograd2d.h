@@ -6,6 +6,9 @@
  *
  * The points of the interpolation are 0, ±1, ±2 and infinity. The filters are transformed in each
  * run (adr/0022). NaN and infinity spread over the tiles that read them.
+ *
+ * It is chosen for sizes of a picture, which may be open then. A task that `falls_back` computes by
+ * the definition where tiles turn out to be few: they do not pay for the transformed filters.
  */
 #ifndef ATC_WINOGRAD2D_H
 #define ATC_WINOGRAD2D_H
@@ -13,7 +16,7 @@
 #include "conv/conv2d.h"
 
 #define WINOGRAD2D_FIELDS(I64, I64S, F64, ENUM)                                                    \
-    CONV2D_SIZES(I64) CONV2D_TYPES(ENUM) CONV2D_FINISH(F64, ENUM)
+    CONV2D_SIZES(I64) I64(falls_back) CONV2D_TYPES(ENUM) CONV2D_FINISH(F64, ENUM)
 DECLARE_PARAMS(winograd2d, WINOGRAD2D_FIELDS)
 
 enum {
