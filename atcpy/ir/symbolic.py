@@ -12,6 +12,7 @@ The same method, on Python frames: PyTorch's `torch.fx.experimental.symbolic_sha
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -77,6 +78,7 @@ class Tracer:
         self.atoms: list[Atom] = []
         self.guards: dict[Question, Guard] = {}
         self.last: Guard | None = None  # the guard that answered last
+        self._equals: dict[int, Terms] = {}  # what computed atoms are by guards, free of such atoms when it was noted
         self._numbers: dict[tuple[Op, tuple[Terms, ...]], int] = {}
 
     def symbol(self, name: str, low: int, high: int, example: int) -> int:
@@ -87,13 +89,14 @@ class Tracer:
     @contextmanager
     def attempt(self) -> Iterator[None]:
         """Forget afterwards what is added within: symbols, what is computed of them, and guards."""
-        kept = self.atoms.copy(), self.guards.copy(), self._numbers.copy(), self.last
+        kept = self.atoms.copy(), self.guards.copy(), self._numbers.copy(), self.last, self._equals.copy()
         try:
             yield
         finally:
-            self.atoms, self.guards, self._numbers, self.last = kept
+            self.atoms, self.guards, self._numbers, self.last, self._equals = kept
 
     def _size(self, terms: Terms) -> int:
+        terms = self.rewritten(terms)
         if not terms:
             return 0
         if len(terms) == 1 and terms[0][0] == ():
@@ -102,7 +105,7 @@ class Tracer:
 
     def apply(self, op: Op, a: int, b: int) -> int:
         """An operation whose result is an atom, unless it is simpler than that."""
-        operands = terms_of(a), terms_of(b)
+        operands = self.rewritten(terms_of(a)), self.rewritten(terms_of(b))
         number = self._numbers.get((op, operands))
         if number is None:
             low, high = self._result_range(op, *operands)
@@ -240,8 +243,37 @@ class Tracer:
             answer = self.stated.get(key, example)
             self.guards[key] = Guard(terms, relation, answer, _caller())
             self._learn(terms, relation, answer)
+            if relation == "==" and answer:
+                self.equate(terms)
         self.last = self.guards[key]
         return self.last.answer
+
+    def equate(self, terms: Terms) -> None:
+        """Write a computed atom from now on as what it has to be for a polynomial to be 0, as a guard says, if it is
+        there alone: `2·(h // 2)` is known to be `h`, so that strides of one are multiples of the other.
+        """
+        counts = Counter(atom for monomial, _ in terms for atom in monomial)
+        alone = [
+            (monomial[0], coefficient)
+            for monomial, coefficient in terms
+            if len(monomial) == 1 and abs(coefficient) == 1 and counts[monomial[0]] == 1
+        ]
+        computed = [(atom, coefficient) for atom, coefficient in alone if self.atoms[atom].op is not None]
+        if computed:
+            atom, coefficient = max(computed)
+            rest = [(monomial, -coefficient * factor) for monomial, factor in terms if monomial != (atom,)]
+            self._equals[atom] = tuple(rest)
+
+    def rewritten(self, terms: Terms) -> Terms:
+        """A polynomial without the atoms that guards say what they are."""
+        equals = self._equals
+        while equals and (found := next((m for m, _ in terms if not equals.keys().isdisjoint(m)), None)) is not None:
+            atom = next(atom for atom in found if atom in equals)
+            factor = dict(terms)[found]
+            others = tuple(term for term in terms if term[0] != found)
+            product = _multiply(((_without(found, atom), factor),), equals[atom])
+            terms = _combine(others, product, 1)
+        return terms
 
     def _learn(self, terms: Terms, relation: str, answer: bool) -> None:
         """Narrow the range of an atom by a guard on it alone: what is compiled is run only where that holds."""
@@ -265,6 +297,7 @@ class Tracer:
 
     def simplified(self, terms: Terms) -> Terms:
         """A polynomial that is 0 where this one is: without factors that are never 0, and of one sign."""
+        terms = self.rewritten(terms)
         if not terms:
             return terms
         factors = [atom for atom in set(terms[0][0]) if self.atoms[atom].low > 0]
@@ -365,7 +398,8 @@ def _either(a: int, b: int) -> SymInt | None:
 def same(a: object, b: object) -> bool:
     """Return whether sizes are equal whatever the symbols are; no guard. What holds for some values is not the same."""
     if type(a) is SymInt:
-        return type(b) is SymInt and a.terms == b.terms
+        rewritten = a.tracer.rewritten
+        return type(b) is SymInt and (a.terms == b.terms or rewritten(a.terms) == rewritten(b.terms))
     return type(b) is not SymInt and a == b
 
 
@@ -453,6 +487,8 @@ def agree(a: int, b: int) -> bool:
     if symbolic is None:
         return False
     difference = symbolic.tracer.simplified(_combine(terms_of(a), terms_of(b), -1))
+    if not difference:
+        return True
     low, high = symbolic.tracer.range(difference)
     if low > 0 or high < 0:
         if difference in symbolic.tracer.assumed:
@@ -461,6 +497,7 @@ def agree(a: int, b: int) -> bool:
     if difference not in symbolic.tracer.assumed:
         raise SizesMustAgree(symbolic.tracer, difference)
     symbolic.tracer.guards[difference, "=="] = Guard(difference, "==", True, _caller())
+    symbolic.tracer.equate(difference)
     return True
 
 
@@ -612,13 +649,19 @@ def _divide(tracer: Tracer, a: int, b: int) -> int:
     if type(b) is int and b < 0:
         a, b = -a, -b
     if type(b) is int and b > 0:
-        terms = terms_of(a)
-        whole = tuple((monomial, coefficient // b) for monomial, coefficient in terms if coefficient % b == 0)
-        rest = tuple((monomial, coefficient) for monomial, coefficient in terms if coefficient % b)
+        outside: list[tuple[Monomial, int]] = []
+        inside: list[tuple[Monomial, int]] = []
+        for monomial, coefficient in tracer.rewritten(terms_of(a)):
+            out, left = divmod(coefficient, b)
+            if left and monomial != ():
+                out, left = 0, coefficient
+            outside += [(monomial, out)] if out else []
+            inside += [(monomial, left)] if left else []
+        whole, rest = tuple(outside), tuple(inside)
         low, high = tracer.range(rest)
         if low >= 0 and high < b:
             return tracer._size(whole)
-        # the multiples come out, so that (2·s + 4) // 2 and (h + 31) // 32 are what they look like
+        # Multiples come out, those of numbers too: (2·s + 4) // 2 is s + 2, and (s - 1) // 2 + 1 is (s + 1) // 2.
         return tracer._size(whole) + tracer.apply(Op.FDIV, tracer._size(rest), b)
     quotient = _exact_quotient(tracer, a, b)
     return tracer.apply(Op.FDIV, a, b) if quotient is None else quotient
@@ -626,11 +669,11 @@ def _divide(tracer: Tracer, a: int, b: int) -> int:
 
 def _exact_quotient(tracer: Tracer, a: int, b: int) -> int | None:
     """The quotient by a single product that divides every term of `a` and is not 0."""
-    divisor = terms_of(b)
+    divisor = tracer.rewritten(terms_of(b))
     if len(divisor) != 1 or tracer.range(divisor)[0] <= 0:
         return None
     (below, number), result = divisor[0], []
-    for monomial, coefficient in terms_of(a):
+    for monomial, coefficient in tracer.rewritten(terms_of(a)):
         rest = list(monomial)
         for atom in below:
             if atom not in rest:
@@ -647,7 +690,9 @@ def _remainder(tracer: Tracer, a: int, b: int) -> int:
     if type(b) is int and b < 0:
         return -_remainder(tracer, -a, -b)
     if type(b) is int and b > 0:
-        rest = tuple((monomial, coefficient % b) for monomial, coefficient in terms_of(a) if coefficient % b)
+        rest = tuple(
+            (monomial, coefficient % b) for monomial, coefficient in tracer.rewritten(terms_of(a)) if coefficient % b
+        )
         low, high = tracer.range(rest)
         return tracer._size(rest) if low >= 0 and high < b else tracer.apply(Op.MOD, tracer._size(rest), b)
     if _exact_quotient(tracer, a, b) is not None:

@@ -370,3 +370,55 @@ def test_products_that_cancel_or_are_of_one_value_have_bounds() -> None:
     size = -4 * a * (x + 1) * (y + 1)
     assert tracer.upper_bounds([size, size // 64 + 1, a * b], 2**40) == [0, inf, inf]
     assert a == 5 and tracer.upper_bounds([(a - 5) * b + 3, a], 2**40) == [3, 5]
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 7, 64])
+@pytest.mark.parametrize("offset", [-129, -64, -1, 0, 1, 63, 64, 127])
+def test_multiples_of_a_divisor_come_out_of_numbers(number: int, offset: int) -> None:
+    tracer = Tracer()
+    s = tracer.symbol("s", 1, 10**6, 352)
+    quotient = (64 * s + offset) // number
+    for size in (1, 2, 352, 999):
+        assert tracer.value(quotient, {"s": size}) == (64 * size + offset) // number
+    assert not tracer.guards
+    assert same((s + number + 3) // number, (s + 3) // number + 1)
+    assert same((s - 1) // number + 1, (s + number - 1) // number)
+
+
+def test_a_computed_size_is_written_as_what_a_guard_says_it_is() -> None:
+    tracer = Tracer()
+    s = tracer.symbol("s", 4, 10**6, 352)
+    half = s // 2
+    quarter = half // 2
+    assert not same(half, 2 * quarter) and not same(half * 3, 6 * quarter)
+    assert 2 * quarter == half  # a guard: 352 is a multiple of 4
+    [guard] = tracer.guards.values()
+    assert same(half, 2 * quarter) and same(half * half * 3, 12 * quarter * quarter) and same(half + s, s + 2 * quarter)
+    assert half == 2 * quarter and (half * s) // (2 * s) == quarter and half % quarter == 0
+    assert [*tracer.guards.values()] == [guard], "nothing of it is asked again"
+    assert not same(s, 2 * half), "what is fed is written as it is"
+    for size in (352, 4, 5, 1001):
+        assert tracer.all_hold([guard], {"s": size}) == (size // 2 % 2 == 0)
+
+
+def test_sizes_that_several_guards_equate() -> None:
+    tracer = Tracer()
+    a, b = tracer.symbol("a", 1, 10**6, 64), tracer.symbol("b", 1, 10**6, 64)
+    first, second, third = a // 3, b // 3, (a + b) // 6
+    assert first == second and second == third
+    assert same(first, third) and same(first * second * third, third * third * third)
+    with tracer.attempt():
+        assert a // 5 == b // 5 and same(a // 5, b // 5)
+    assert not same(a // 5, b // 5)
+
+
+def test_sizes_that_must_agree_and_do_are_the_same_afterwards() -> None:
+    tracer = Tracer()
+    s = tracer.symbol("s", 1, 10**6, 352)
+    with pytest.raises(SizesMustAgree) as raised:
+        agree(s // 3, 2 * (s // 6))
+    tracer = Tracer(assumed={raised.value.difference})
+    s = tracer.symbol("s", 1, 10**6, 352)
+    third, sixth = s // 3, s // 6
+    assert agree(third, 2 * sixth) and agree(third, 2 * sixth) and same(third, 2 * sixth)
+    assert len(tracer.guards) == 1
