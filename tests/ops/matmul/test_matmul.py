@@ -179,6 +179,24 @@ def test_threads_do_not_change_a_bit(isa: str, m: int) -> None:
         np.testing.assert_array_equal(one, many)
 
 
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize(("batch", "m", "k", "n"), [(2, 1000, 40, 150), (1, 300, 800, 70), (1, 600, 1600, 23)])
+@pytest.mark.parametrize("transposed", [0, 1])
+def test_chunks_of_rows_share_panels(isa: str, batch: int, m: int, k: int, n: int, transposed: int) -> None:
+    """The rows of a product of several chunks are those of products of fewer rows, bit by bit."""
+    rng = np.random.default_rng(m)
+    a, b = random(rng, (batch, m, k)), random(rng, (batch, n, k) if transposed else (batch, k, n))
+
+    def product(rows: slice, threads: int) -> Array:
+        arrays = [np.ascontiguousarray(a[:, rows]), b]
+        return run_op(make_node("FusedMatMul", arrays, {"transB": transposed}), arrays, isa=isa, threads=threads)[0]
+
+    y = product(slice(None), 1)
+    assert_near(y, (a.astype("f8") @ (b.transpose(0, 2, 1) if transposed else b)).astype("f4"), k)
+    np.testing.assert_array_equal(product(slice(None), 3), y)
+    np.testing.assert_array_equal(product(slice(m - 50, m), 1), y[:, m - 50 :])
+
+
 # --- inference and records ---------------------------------------------------------------------
 
 

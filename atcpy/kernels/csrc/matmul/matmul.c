@@ -119,19 +119,23 @@ bool matmul_fills_tiles(const struct task_view *task)
 
 /* How the work is cut. Rows are cut into chunks and k into runs of blocks so that the packed part
  * of a stays in L2 while panels of b pass over it; a block of two panels stays in L1 while the rows
- * of the chunk pass over it. b is read once a chunk.
+ * of the chunk pass over it. b is read once a chunk. An item is a chunk by a group of panels; items
+ * that follow each other share what has to be made: the packed rows of a chunk, or the panels of a
+ * group.
  */
 struct blocking {
     int64_t batches;
     int64_t chunk_rows, chunks;
     int64_t panels, group, groups; /* panels of b; of one item; items a chunk */
     int64_t kc, k_blocks;
-    int64_t k_run; /* blocks of k that are packed at once */
+    int64_t k_run;     /* blocks of k that are packed at once */
+    bool keeps_panels; /* chunks vary fastest; panels that are made serve several of them */
 };
 
 enum {
     PAIR = 2,
-    MIN_PAIRS = 4, /* of an item that may have to pack its rows of a for itself */
+    MIN_PAIRS = 4,      /* of an item that may have to pack its rows of a for itself */
+    MAX_KEPT_PAIRS = 2, /* of an item whose panels are kept: in L2 beside the rows of a chunk */
     MIN_CHUNK_ROWS = 56,
     MIN_ITEMS = 32, /* enough to balance some threads */
 };
@@ -202,6 +206,9 @@ static struct blocking block(const struct matmul_params *p, const struct atc_cpu
     int64_t group = pairs > min_groups ? pairs / min_groups : 1;
     if (!reads_directly(p) && group < MIN_PAIRS)
         group = min_i64(MIN_PAIRS, pairs);
+    b.keeps_panels = makes_panels(p) && reads_directly(p) && b.chunks > 1;
+    if (b.keeps_panels)
+        group = min_i64(group, MAX_KEPT_PAIRS);
     b.group = min_i64(group * PAIR, b.panels);
     b.groups = ceil_div(b.panels, b.group);
     return b;
@@ -237,7 +244,8 @@ static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
     if (is_empty(p))
         return cost;
     const struct blocking b = block(p, cpu);
-    const int64_t b_floats = makes_panels(p) ? PAIR * b.k_run * b.kc * MATMUL_PANEL : 0;
+    const int64_t panels = b.keeps_panels ? b.group : PAIR;
+    const int64_t b_floats = makes_panels(p) ? panels * b.k_run * b.kc * MATMUL_PANEL : 0;
     cost.items = b.batches * b.chunks * b.groups;
     cost.scratch = atc_mul(atc_add(a_floats(p, &b), b_floats), 4);
     return cost;
@@ -249,15 +257,16 @@ DEFINE_FAMILY(matmul, MATMUL_FIELDS, .check = check, .cost = cost, .products = p
 static struct matmul_item find_item(const struct matmul_params *p, const struct blocking *b,
                                     int64_t item)
 {
-    /* Panels vary fastest, so that a call with several items has the same rows in them. */
-    const int64_t group = item % b->groups, outer = item / b->groups;
+    int64_t rest = item / (b->chunks * b->groups);
+    const int64_t in_matrix = item % (b->chunks * b->groups);
+    const int64_t chunk = b->keeps_panels ? in_matrix % b->chunks : in_matrix / b->groups;
+    const int64_t group = b->keeps_panels ? in_matrix / b->chunks : in_matrix % b->groups;
     struct matmul_item it = {
-        .row = outer % b->chunks * b->chunk_rows,
+        .row = chunk * b->chunk_rows,
         .column = group * b->group * MATMUL_PANEL,
     };
     it.rows = min_i64(b->chunk_rows, p->m - it.row);
     it.columns = min_i64(b->group * MATMUL_PANEL, p->n - it.column);
-    int64_t rest = outer / b->chunks;
     for (int i = MATMUL_BATCH_RANK - 1; i >= 0; i--) {
         const int64_t at = rest % p->batch[i];
         rest /= p->batch[i];
@@ -355,10 +364,9 @@ static int64_t panel_at(const struct matmul_params *p, const struct matmul_item 
 
 /* The panels of `columns` of an item from column j on, over `k` from `k0`. */
 static void pack_b(const struct drive *d, const struct matmul_item *it, int64_t j, int64_t columns,
-                   int64_t k0, int64_t k)
+                   int64_t k0, int64_t k, float *to)
 {
     const struct matmul_params *p = d->p;
-    float *to = d->packed_b;
     for (const int64_t end = j + columns; j < end; j += MATMUL_PANEL) {
         if (p->b_packed == 1) {
             const int64_t at = panel_at(p, it, it->column + j) + k0 * MATMUL_PANEL;
@@ -464,8 +472,10 @@ static void prefetch_columns(const struct drive *d, const struct matmul_item *it
     tile->next_bytes = MATMUL_PANEL * item * d->vnni;
 }
 
-/* All that an item sums up over `run` blocks of k from `k0`. */
-static void run_panels(const struct drive *d, const struct matmul_item *it, int64_t k0, int64_t run)
+/* All that an item sums up over `run` blocks of k from `k0`, with panels that may be made already.
+ */
+static void run_panels(const struct drive *d, const struct matmul_item *it, int64_t k0, int64_t run,
+                       bool has_panels)
 {
     const struct matmul_params *p = d->p;
     const struct blocking *b = &d->b;
@@ -474,12 +484,13 @@ static void run_panels(const struct drive *d, const struct matmul_item *it, int6
     const int64_t step = d->isa->max_blocks * MATMUL_PANEL;
     for (int64_t j = 0; j < it->columns; j += step) {
         const int64_t columns = min_i64(step, it->columns - j);
-        const float *panels = d->packed_b;
-        if (d->packs_b)
-            pack_b(d, it, j, columns, k0, min_i64(run * b->kc, p->k - k0));
-        else
+        float *made = d->packed_b + (b->keeps_panels ? j / MATMUL_PANEL * b_panel : 0);
+        const float *panels = made;
+        if (!d->packs_b)
             panels = (const float *)d->b_src +
                      (panel_at(p, it, it->column + j) + k0 * MATMUL_PANEL) / d->vnni;
+        else if (!has_panels)
+            pack_b(d, it, j, columns, k0, min_i64(run * b->kc, p->k - k0), made);
         struct matmul_tile tile = tile_of(d, it, j, columns);
         tile.a_row = d->direct ? p->a_row : d->a_row;
         tile.b_panel = b_panel;
@@ -502,18 +513,28 @@ static void run_panels(const struct drive *d, const struct matmul_item *it, int6
     }
 }
 
-/* The same over `columns` from the item's first, a group of panels at a time. */
-static void run_groups(const struct drive *d, struct matmul_item it, int64_t columns, int64_t k0,
+/* The same over as many groups of panels from the item's on, which share its rows. */
+static void run_groups(const struct drive *d, struct matmul_item it, int64_t groups, int64_t k0,
                        int64_t run)
 {
-    const int64_t step = d->b.group * MATMUL_PANEL, end = it.column + columns;
-    for (; it.column < end && !atc_spend(d->meter, 1); it.column += step) {
-        it.columns = min_i64(step, end - it.column);
-        if (matmul_takes_dots(d->p)) {
+    const int64_t step = d->b.group * MATMUL_PANEL;
+    for (int64_t i = 0; i < groups && !atc_spend(d->meter, 1); i++, it.column += step) {
+        it.columns = min_i64(step, d->p->n - it.column);
+        if (matmul_takes_dots(d->p))
             run_dots(d, &it);
-            continue;
-        }
-        run_panels(d, &it, k0, run);
+        else
+            run_panels(d, &it, k0, run, false);
+    }
+}
+
+/* The same over as many chunks of rows from the item's on, for which its panels are made once. */
+static void run_chunks(const struct drive *d, struct matmul_item it, int64_t chunks, int64_t k0,
+                       int64_t run)
+{
+    const int64_t step = d->b.chunk_rows;
+    for (int64_t i = 0; i < chunks && !atc_spend(d->meter, 1); i++, it.row += step) {
+        it.rows = min_i64(step, d->p->m - it.row);
+        run_panels(d, &it, k0, run, i > 0);
     }
 }
 
@@ -537,10 +558,10 @@ void matmul_drive(const struct kernel_args *args, const struct matmul_isa *isa)
     d.packs_b = d.vnni == 1 && makes_panels(p);
     d.packed_b = d.packed_a + a_floats(p, &d.b);
     for (int64_t item = args->begin; item < args->end;) {
-        /* Groups of panels over the same rows run together: their rows are packed once. */
-        const int64_t groups = min_i64(args->end - item, d.b.groups - item % d.b.groups);
-        struct matmul_item it = find_item(p, &d.b, item);
-        const int64_t columns = min_i64(groups * d.b.group * MATMUL_PANEL, p->n - it.column);
+        /* Items that share a chunk, or a group of panels, run together. */
+        const int64_t sharing = d.b.keeps_panels ? d.b.chunks : d.b.groups;
+        const int64_t items = min_i64(args->end - item, sharing - item % sharing);
+        const struct matmul_item it = find_item(p, &d.b, item);
         if (isa->begin_rows != NULL)
             isa->begin_rows(it.rows);
         for (int64_t first = 0; first < d.b.k_blocks; first += d.b.k_run) {
@@ -549,8 +570,11 @@ void matmul_drive(const struct kernel_args *args, const struct matmul_isa *isa)
                 return;
             if (!d.direct)
                 pack_a(&d, &it, k0, run);
-            run_groups(&d, it, columns, k0, run);
+            if (d.b.keeps_panels)
+                run_chunks(&d, it, items, k0, run);
+            else
+                run_groups(&d, it, items, k0, run);
         }
-        item += groups;
+        item += items;
     }
 }
