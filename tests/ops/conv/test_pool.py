@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 
 import numpy as np
@@ -93,6 +94,21 @@ def test_nan_and_infinity_propagate(isa: str, blocked: bool) -> None:
     )
     np.testing.assert_array_equal(largest, windows.max(-1))
     np.testing.assert_allclose(mean, windows.mean(-1), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("op_type", ["MaxPool", "AveragePool"])
+def test_long_rows_agree_with_onnxruntime(isa: str, op_type: str) -> None:
+    """Kernels with and without loops of their own, by more rows and results than are counted at once."""
+    x = np.random.default_rng(1).standard_normal((1, 2, 21, 1603), np.float32)
+    for kernel, stride, dilation in itertools.product((1, 2, 3, 4), (1, 2, 3), (1, 2)):
+        attrs: Attrs = {
+            "kernel_shape": (3, kernel), "strides": (1, stride), "dilations": (1, dilation),
+            "pads": (1, kernel // 2, 1, (kernel - 1) // 2),
+        }  # fmt: skip
+        node = make_node(op_type, [x], attrs)
+        ours, expected = run_op(node, [x], isa=isa)[0], onnxruntime_op(node, [x])[0]
+        np.testing.assert_allclose(ours, expected, rtol=0, atol=1e-6 * (op_type == "AveragePool"))
 
 
 def test_padding_channels_do_not_affect_results() -> None:

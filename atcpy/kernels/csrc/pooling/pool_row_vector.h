@@ -113,30 +113,39 @@ pool_join_rows(const struct pool_rows *rows, bool is_max, int64_t begin, int64_t
     }
 }
 
-/* The divisors of VF results from `ox` on. */
-static inline vf pool_divisors(const struct pool_windows *p, int64_t count, int64_t ox)
+static __attribute__((noinline)) vf pool_counts_along(const struct pool_windows *p, int64_t ox)
 {
     float along[VF];
-    const float *counts = p->counts + ox;
-    if (ox + VF > POOL_COUNTS) {
-        const int64_t first = ox * p->stride - p->pad_begin;
-        if (first >= 0 && first + (VF - 1) * p->stride + p->span <= p->w && count > 0)
-            return vf_set1((float)(count * p->kernel));
-        for (int64_t i = 0; i < VF; i++)
-            along[i] = pool_count_along(p, ox + i);
-        counts = along;
-    }
-    const vf divisors = vf_mul(vf_load(counts), vf_set1((float)count));
+    for (int64_t i = 0; i < VF; i++)
+        along[i] = pool_count_along(p, ox + i);
+    return vf_load(along);
+}
+
+/* The divisors of VF results from `ox` on. */
+static inline __attribute__((always_inline)) vf pool_divisors(const struct pool_windows *p,
+                                                              int64_t kernel, int64_t stride,
+                                                              int64_t count, int64_t ox)
+{
+    const int64_t begin = ox * stride - p->pad_begin;
+    vf along;
+    if (ox + VF <= POOL_COUNTS)
+        along = vf_load(p->counts + ox);
+    else if (begin >= 0 && begin + (VF - 1) * stride + p->span <= p->w)
+        along = vf_set1((float)kernel);
+    else
+        along = pool_counts_along(p, ox);
+    const vf divisors = vf_mul(along, vf_set1((float)count));
     return vf_at_least(vf_set1(1.0f), divisors); /* without elements the sum is 0 */
 }
 
 /* VF windows of a joined row, the first one at `at`. */
 static inline __attribute__((always_inline)) vf pool_windows_of(const struct pool_windows *p,
-                                                                bool is_max, int64_t stride,
-                                                                const float *at)
+                                                                bool is_max, int64_t kernel,
+                                                                int64_t stride, const float *at)
 {
     vf acc = vf_set1(is_max ? -INFINITY : 0.0f);
-    for (int64_t k = 0; k < p->kernel; k++, at += p->dilation) {
+#pragma GCC unroll 3
+    for (int64_t k = 0; k < kernel; k++, at += p->dilation) {
         const vf taps = stride == 1   ? vf_load(at)
                         : stride == 2 ? vf_load_even(at)
                                       : vf_gather(at, p->indices);
@@ -145,33 +154,59 @@ static inline __attribute__((always_inline)) vf pool_windows_of(const struct poo
     return acc;
 }
 
-/* The results [ox, ox + n) of a row that was joined; `count` is of its pool_rows. */
+/* Rows that are joined, of which windows are taken: `width` floats and a count each. */
+struct pool_slots {
+    int64_t n, width;
+    const float *joined;
+    int64_t counts[POOL_SLOTS];
+};
+
+/* The results [ox, ox + n) of joined rows; `out` is the first one's. */
 static inline __attribute__((always_inline)) void
-pool_take_windows(const struct pool_windows *p, bool is_max, int64_t stride, const float *joined,
-                  int64_t count, int64_t ox, int64_t n, float *out)
+pool_take_windows(const struct pool_windows *p, bool is_max, int64_t kernel, int64_t stride,
+                  const struct pool_slots *slots, int64_t ox, int64_t n, float *out)
 {
-    for (int64_t i = 0; i < n; i += VF) {
-        vf acc = pool_windows_of(p, is_max, stride, joined + i * stride);
-        if (!is_max)
-            acc = vf_div(acc, pool_divisors(p, count, ox + i));
-        if (i + VF <= n)
-            vf_store(out + ox + i, acc);
-        else
-            vf_store_n(out + ox + i, acc, n - i);
-    }
+    const float *joined = slots->joined;
+    for (int64_t slot = 0; slot < slots->n; slot++, joined += slots->width, out += p->ow)
+        for (int64_t i = 0; i < n; i += VF) {
+            vf acc = pool_windows_of(p, is_max, kernel, stride, joined + i * stride);
+            if (!is_max)
+                acc = vf_div(acc, pool_divisors(p, kernel, stride, slots->counts[slot], ox + i));
+            if (i + VF <= n)
+                vf_store(out + ox + i, acc);
+            else
+                vf_store_n(out + ox + i, acc, n - i);
+        }
 }
 
-static inline __attribute__((always_inline)) void pool_take(const struct pool_windows *p,
-                                                            bool is_max, const float *joined,
-                                                            int64_t count, int64_t ox, int64_t n,
-                                                            float *out)
+/* The same, with loops of their own for the usual kernels. */
+static inline __attribute__((always_inline)) void
+pool_take_kernels(const struct pool_windows *p, bool is_max, int64_t stride,
+                  const struct pool_slots *slots, int64_t ox, int64_t n, float *out)
 {
-    if (p->stride == 1)
-        pool_take_windows(p, is_max, 1, joined, count, ox, n, out);
-    else if (p->stride == 2)
-        pool_take_windows(p, is_max, 2, joined, count, ox, n, out);
+    if (p->kernel == 3)
+        pool_take_windows(p, is_max, 3, stride, slots, ox, n, out);
+    else if (p->kernel == 2)
+        pool_take_windows(p, is_max, 2, stride, slots, ox, n, out);
     else
-        pool_take_windows(p, is_max, p->stride, joined, count, ox, n, out);
+        pool_take_windows(p, is_max, p->kernel, stride, slots, ox, n, out);
+}
+
+/* A function of its own, as its loops do not keep what they count in registers within others. */
+static __attribute__((noinline)) void pool_take(const struct pool_windows *p,
+                                                const struct pool_slots *slots, int64_t ox,
+                                                int64_t n, float *out)
+{
+    if (p->stride == 1 && p->is_max)
+        pool_take_kernels(p, true, 1, slots, ox, n, out);
+    else if (p->stride == 1)
+        pool_take_kernels(p, false, 1, slots, ox, n, out);
+    else if (p->stride == 2 && p->is_max)
+        pool_take_kernels(p, true, 2, slots, ox, n, out);
+    else if (p->stride == 2)
+        pool_take_kernels(p, false, 2, slots, ox, n, out);
+    else
+        pool_take_windows(p, p->is_max, p->kernel, p->stride, slots, ox, n, out);
 }
 
 static inline struct pool_row pool_row_at(const struct pool_windows *p, int64_t item)
@@ -205,9 +240,9 @@ static inline __attribute__((always_inline)) void pool_columns(struct atc_meter 
     const int64_t first = begin < 0 ? min_i64(0, end) : begin;
     const int64_t inside = min_i64(end, p->w), last = inside > first ? inside : first;
     const int64_t width = (end - begin + VF - 1) / VF * VF + VF; /* padding is whole vectors */
-    const int64_t slots = min_i64(POOL_SLOTS, POOL_JOINED / width);
+    const int64_t max_slots = min_i64(POOL_SLOTS, POOL_JOINED / width);
     const vf none = vf_set1(is_max ? -INFINITY : 0.0f);
-    for (int64_t slot = 0; slot < slots; slot++) {
+    for (int64_t slot = 0; slot < max_slots; slot++) {
         float *joined = p->joined + slot * width;
         for (int64_t x = 0; x < first - begin; x += VF)
             vf_store(joined + x, none);
@@ -215,20 +250,18 @@ static inline __attribute__((always_inline)) void pool_columns(struct atc_meter 
             vf_store(joined + x, none);
     }
     struct pool_row row = pool_row_at(p, args->begin);
-    for (int64_t item = args->begin; item < args->end; item += slots) {
-        const int64_t n = min_i64(slots, args->end - item);
-        int64_t counts[POOL_SLOTS];
-        for (int64_t slot = 0; slot < n; slot++, pool_next_row(p, &row)) {
+    for (int64_t item = args->begin; item < args->end; item += max_slots) {
+        struct pool_slots slots = {
+            .n = min_i64(max_slots, args->end - item), .width = width, .joined = p->joined};
+        for (int64_t slot = 0; slot < slots.n; slot++, pool_next_row(p, &row)) {
             const struct pool_rows rows = rows_of(args, row.plane, row.od, row.oh);
             const int64_t per_vector = 1 + rows.depth * rows.height + p->kernel;
             if (atc_spend(meter, (end - begin) * per_vector / VF))
                 return;
-            counts[slot] = rows.count;
+            slots.counts[slot] = rows.count;
             pool_join_rows(&rows, is_max, first, last, p->joined + slot * width + (first - begin));
         }
-        for (int64_t slot = 0; slot < n; slot++)
-            pool_take(p, is_max, p->joined + slot * width, counts[slot], ox, results,
-                      (float *)args->dst[0] + (item + slot) * p->ow);
+        pool_take(p, &slots, ox, results, (float *)args->dst[0] + item * p->ow);
     }
 }
 
