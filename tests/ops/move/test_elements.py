@@ -68,6 +68,38 @@ def test_scatter_replaces(case: tuple[list[int], int], count: int, dtype: type, 
     assert_same(run_op(node, arrays, threads=2), reference_op(node, arrays))
 
 
+@pytest.mark.parametrize("index", [np.int32, np.int64])
+@pytest.mark.parametrize("dtype", [np.int8, np.float32, np.float64])
+@pytest.mark.parametrize(
+    ("shape", "axis", "dims"),
+    [
+        ((7, 5000), 0, (9, 4900)), ((3, 300, 70), 0, (4, 299, 61)), ((3, 300, 70), 1, (2, 40, 70)),
+        ((5000, 33), 0, (11, 33)), ((300, 1), 0, (50, 1)), ((2, 3, 300), 2, (2, 3, 900)),
+    ],
+)  # fmt: skip
+def test_lanes_side_by_side(shape: tuple[int, ...], axis: int, dims: tuple[int, ...], dtype: type, index: type) -> None:
+    """Lanes of more than one block, and of several rows, whose indices repeat; each goes in order."""
+    rng = np.random.default_rng(len(shape))
+    x, updates = arange(shape, dtype), arange(dims, dtype)[::-1]
+    indices = rng.integers(-shape[axis], shape[axis], dims).astype(index)
+    at = tuple(np.arange(size).reshape([-1 if i == j else 1 for j in range(len(dims))]) for i, size in enumerate(dims))
+    scattered, added = x.copy(), x.astype("f8")
+    for i in range(dims[axis]):  # one index of each lane at a time
+        layer = (slice(None),) * axis + (slice(i, i + 1),)
+        where = tuple(indices[layer] if j == axis else a for j, a in enumerate(at))
+        scattered[where] = updates[layer]
+        added[where] += updates[layer]
+    gather = make_node("GatherElements", [x, indices], {"axis": axis})
+    beside = x[tuple(slice(size) if i != axis else slice(None) for i, size in enumerate(dims))]
+    for threads in (1, 3):
+        taken = np.take_along_axis(beside, indices.astype("i8"), axis)
+        assert_same(run_op(gather, [x, indices], threads=threads), [taken])
+    arrays = [x, indices, updates]
+    assert_same(run_op(make_node("ScatterElements", arrays, {"axis": axis}), arrays, threads=3), [scattered])
+    if dtype is np.float64:
+        assert_same(run_op(make_node("ScatterElements", arrays, {"axis": axis, "reduction": "add"}), arrays), [added])
+
+
 @settings(max_examples=trials(100))
 @given(case=CASES, count=st.integers(1, 7), dtype=st.sampled_from(NUMBERS), seed=st.integers(0, 999),
        reduction=st.sampled_from(["add", "mul", "max", "min"]))  # fmt: skip

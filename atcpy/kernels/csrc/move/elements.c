@@ -122,58 +122,110 @@ static struct lane lane_at(const struct elements_params *p, int64_t number)
     return lane;
 }
 
-/* One lane; false after a fault. Sizes, and whether it gathers, are constants where this is inlined
- * for the usual ones.
+/* n indices one after the other, index_step apart: of one lane, where lane_step is 0, or one of
+ * each of n lanes, whose data is lane_step apart. Returns false after a fault. Sizes and steps, and
+ * whether it gathers, are constants where this is inlined for the usual ones.
  */
-static inline __attribute__((always_inline)) bool run_lane(const struct kernel_args *args,
-                                                           struct lane lane, bool gathers,
-                                                           int64_t item, int64_t index_item)
+static inline __attribute__((always_inline)) bool move_run(const struct kernel_args *args,
+                                                           struct lane at, int64_t n, bool gathers,
+                                                           int64_t item, int64_t index_item,
+                                                           int64_t index_step, int64_t lane_step)
 {
     const struct elements_params *p = args->params;
     /* Copies: what is written might be a parameter, for all that the compiler knows. */
-    const int64_t index_step = p->index_step, data_step = p->data_step, size = p->size;
-    const int64_t kind = p->kind;
+    const int64_t data_step = p->data_step, size = p->size, kind = p->kind;
     const uint8_t *x = args->src[ELEMENTS_X], *indices = args->src[ELEMENTS_INDICES];
     uint8_t *y = args->dst[0];
     struct atc_fault *fault = args->fault;
     const combine_row combine = combine_of(p->dtype);
-    for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, p->count);)
-        for (int64_t i = piece.begin; i < piece.end; i++) {
-            const int64_t index_at = lane.index + i * index_step;
-            const int64_t index = atc_read_index(indices, index_at, index_item);
-            const int64_t position = atc_resolve_index(fault, index, size);
-            if (position < 0)
-                return false;
-            const int64_t data_at = lane.data + position * data_step;
-            if (gathers)
-                memcpy(y + index_at * item, x + data_at * item, (size_t)item);
-            else if (kind == COMBINE_NONE)
-                memcpy(y + data_at * item, x + index_at * item, (size_t)item);
-            else
-                combine(y + data_at * item, x + index_at * item, 1, kind);
-        }
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t index_at = at.index + i * index_step;
+        const int64_t index = atc_read_index(indices, index_at, index_item);
+        const int64_t position = atc_resolve_index(fault, index, size);
+        if (position < 0)
+            return false;
+        const int64_t data_at = at.data + i * lane_step + position * data_step;
+        if (gathers)
+            memcpy(y + index_at * item, x + data_at * item, (size_t)item);
+        else if (kind == COMBINE_NONE)
+            memcpy(y + data_at * item, x + index_at * item, (size_t)item);
+        else
+            combine(y + data_at * item, x + index_at * item, 1, kind);
+    }
     return true;
 }
 
-static inline __attribute__((always_inline)) bool run_usual(const struct kernel_args *args,
-                                                            struct lane lane, bool gathers)
+static inline __attribute__((always_inline)) bool move_usual(const struct kernel_args *args,
+                                                             struct lane at, int64_t n,
+                                                             bool gathers, int64_t index_step,
+                                                             int64_t lane_step)
 {
     const struct elements_params *p = args->params;
     const int64_t item = p->item, index_item = p->index_item;
-    return item == 4 && index_item == 8   ? run_lane(args, lane, gathers, 4, 8)
-           : item == 8 && index_item == 8 ? run_lane(args, lane, gathers, 8, 8)
-                                          : run_lane(args, lane, gathers, item, index_item);
+    return item == 4 && index_item == 8
+               ? move_run(args, at, n, gathers, 4, 8, index_step, lane_step)
+           : item == 8 && index_item == 8
+               ? move_run(args, at, n, gathers, 8, 8, index_step, lane_step)
+               : move_run(args, at, n, gathers, item, index_item, index_step, lane_step);
+}
+
+/* One lane, index by index. */
+static inline __attribute__((always_inline)) bool run_lane(const struct kernel_args *args,
+                                                           struct lane lane, bool gathers)
+{
+    const struct elements_params *p = args->params;
+    for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, p->count);) {
+        const struct lane at = {lane.index + piece.begin * p->index_step, lane.data};
+        if (!move_usual(args, at, piece.end - piece.begin, gathers, p->index_step, 0))
+            return false;
+    }
+    return true;
+}
+
+/* How many lanes go side by side, whose data stays in L1: 1, where a lane's own indices lie so. */
+static int64_t max_side_by_side(const struct elements_params *p)
+{
+    enum { DATA_BYTES = 1 << 14, MIN_LANES = 16 };
+    const int64_t last = p->rank - 1;
+    if (last < 0 || p->index_strides[last] != 1 || p->data_strides[last] != 1 || p->index_step == 1)
+        return 1;
+    const int64_t lanes = DATA_BYTES / (atc_mul(p->size, p->item) + 1);
+    return lanes < MIN_LANES ? MIN_LANES : lanes;
+}
+
+/* n lanes that lie side by side: the first index of each, then the second ones. Within a lane the
+ * order remains.
+ */
+static __attribute__((noinline)) bool run_side_by_side(struct atc_meter *meter, struct lane lane,
+                                                       int64_t n)
+{
+    const struct elements_params *p = meter->args->params;
+    const bool gathers = p->kind == ELEMENTS_GATHER;
+    for (int64_t i = 0; i < p->count; i++, lane.index += p->index_step)
+        if (atc_spend(meter, n) || !(gathers ? move_usual(meter->args, lane, n, true, 1, 1)
+                                             : move_usual(meter->args, lane, n, false, 1, 1)))
+            return false;
+    return true;
 }
 
 void elements_any_scalar(const struct kernel_args *args)
 {
     const struct elements_params *p = args->params;
-    const int64_t each = elements_lanes_per_item(p);
+    const int64_t each = elements_lanes_per_item(p), together = max_side_by_side(p);
     const int64_t end = min_i64(args->end * each, atc_product(p->dims, p->rank));
     const bool gathers = p->kind == ELEMENTS_GATHER;
-    for (int64_t number = args->begin * each; number < end; number++) {
+    int64_t number = args->begin * each;
+    struct atc_meter meter = {.args = args};
+    while (together > 1 && number < end) {
+        const int64_t inner = p->dims[p->rank - 1], in_row = inner - number % inner;
+        const int64_t n = min_i64(min_i64(together, end - number), in_row);
+        if (!run_side_by_side(&meter, lane_at(p, number), n))
+            return;
+        number += n;
+    }
+    for (; number < end; number++) {
         const struct lane lane = lane_at(p, number);
-        const bool goes_on = gathers ? run_usual(args, lane, true) : run_usual(args, lane, false);
+        const bool goes_on = gathers ? run_lane(args, lane, true) : run_lane(args, lane, false);
         if (!goes_on)
             return;
     }
