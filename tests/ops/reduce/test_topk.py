@@ -76,3 +76,19 @@ def test_long_lanes_of_every_type(dtype: type, axis: int, largest: bool, isa: st
         if dtype is not ml_dtypes.bfloat16:  # whose NaN numpy does not sort
             x[:, 8] = np.nan
     run(x if axis == 1 else x.T.copy(), 40, axis, largest, isa)
+
+
+@pytest.mark.parametrize("isa", LOOP_ISAS)
+@pytest.mark.parametrize("largest", [False, True])
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.float64, np.uint64])
+def test_lanes_side_by_side(dtype: type, largest: bool, isa: str) -> None:
+    """Few elements of lanes that lie side by side, of more than one block of lanes, with ties and both ends."""
+    x = np.random.default_rng(4).integers(0, 9, (2, 20, 77)).astype(dtype)
+    if np.issubdtype(dtype, np.integer):
+        x[x == 8] = np.iinfo(dtype).max
+    else:
+        x[x == 8], x[x == 7], x[:, 3] = np.nan, -np.inf, -0.0
+    for k in range(1, 10):
+        run(x, k, 1, largest, isa)
+    for columns in (7, 8, 33):
+        run(x[0, :, :columns].copy(), 5, 0, largest, isa)

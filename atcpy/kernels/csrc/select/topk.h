@@ -8,6 +8,7 @@
  *
  * A heap of the best so far, its worst on top, is taken apart at the end; runs of elements whose
  * largest is not good enough are passed over. Where much of a lane is chosen, all of it is sorted.
+ * Where little of lanes that lie side by side is chosen, their best so far are kept in order.
  */
 #ifndef ATC_TOPK_H
 #define ATC_TOPK_H

@@ -168,6 +168,93 @@ static const int64_t *best_of(const struct kernel_args *args, const struct lane 
     return atc_was_stopped(args) ? NULL : order;
 }
 
+/* Lanes that lie side by side, of which few elements each are chosen: the best so far, in order, as
+ * signed keys, which more instruction sets compare.
+ */
+enum { BESIDE = 32, MIN_BESIDE = 8, MAX_CHOSEN = 8 };
+
+struct beside {
+    int64_t keys[MAX_CHOSEN][BESIDE], at[MAX_CHOSEN][BESIDE];
+};
+
+/* Puts element `at` of each lane behind those of `count` that are no worse, and what it displaces
+ * after them, where there is room. Each is compared with all, without branches.
+ */
+static inline __attribute__((always_inline)) void
+add_side_by_side(struct beside *best, const int64_t *keys, int64_t at, int count, bool has_room)
+{
+    for (int i = 0; i < BESIDE; i++) {
+        const int64_t key = keys[i];
+        int64_t moved_key = key, moved_at = at;
+#pragma GCC unroll 8
+        for (int j = 0; j < count; j++) {
+            const int64_t here_key = best->keys[j][i], here_at = best->at[j][i];
+            const bool is_better = key > here_key;
+            best->keys[j][i] = is_better ? moved_key : here_key;
+            best->at[j][i] = is_better ? moved_at : here_at;
+            moved_key = is_better ? here_key : moved_key;
+            moved_at = is_better ? here_at : moved_at;
+        }
+        if (has_room) {
+            best->keys[count][i] = moved_key;
+            best->at[count][i] = moved_at;
+        }
+    }
+}
+
+#define ADD_CASE(k)                                                                                \
+    case k:                                                                                        \
+        add_side_by_side(best, keys, at, k, false);                                                \
+        break;
+
+static void add_to_full(struct beside *best, const int64_t *keys, int64_t at, int64_t k)
+{
+    switch (k) {
+        ADD_CASE(1)
+        ADD_CASE(2)
+        ADD_CASE(3)
+        ADD_CASE(4)
+        ADD_CASE(5)
+        ADD_CASE(6)
+        ADD_CASE(7)
+        ADD_CASE(8)
+    }
+}
+
+/* The results of m ≤ BESIDE lanes, from `inner` on; false if the call is to end. */
+static bool run_side_by_side(struct atc_meter *meter, int64_t outer, int64_t inner, int64_t m,
+                             uint64_t flip)
+{
+    const struct topk_params *p = meter->args->params;
+    const int64_t item = atc_item_bytes((int)p->dtype), row = p->inner * item;
+    const uint8_t *x = (const uint8_t *)meter->args->src[0] + outer * p->n * row + inner * item;
+    struct beside best;
+    uint64_t keys[BESIDE] = {0};
+    for (int64_t at = 0; at < p->n; at++) {
+        if (atc_spend(meter, m * (p->k + 1)))
+            return false;
+        sort_keys(meter->args, p->dtype, x + at * row, m, 1, flip, keys);
+        int64_t ordered[BESIDE];
+        for (int i = 0; i < BESIDE; i++)
+            ordered[i] = (int64_t)(keys[i] ^ UINT64_C(1) << 63);
+        if (at < p->k)
+            add_side_by_side(&best, ordered, at, (int)at, true);
+        else
+            add_to_full(&best, ordered, at, p->k);
+    }
+    if (atc_was_stopped(meter->args))
+        return false;
+    for (int64_t j = 0; j < p->k; j++) {
+        const int64_t to = (outer * p->k + j) * p->inner + inner;
+        for (int64_t i = 0; i < m; i++) {
+            ((int64_t *)meter->args->dst[TOPK_INDICES])[to + i] = best.at[j][i];
+            memcpy((uint8_t *)meter->args->dst[TOPK_VALUES] + (to + i) * item,
+                   x + best.at[j][i] * row + i * item, (size_t)item);
+        }
+    }
+    return true;
+}
+
 void LOOPS_FOR_ISA(topk_any)(const struct kernel_args *args)
 {
     const struct topk_params *p = args->params;
@@ -179,8 +266,16 @@ void LOOPS_FOR_ISA(topk_any)(const struct kernel_args *args)
     const int64_t n_keys = topk_keys(p);
     struct ranked *best = (void *)(keys + n_keys);
     int64_t *spare = (int64_t *)(keys + n_keys), *indices = args->dst[TOPK_INDICES];
-    for (int64_t at = args->begin; at < args->end; at++) {
+    struct atc_meter meter = {.args = args};
+    for (int64_t at = args->begin, lanes = 1; at < args->end; at += lanes) {
         const int64_t outer = at / p->inner, inner = at % p->inner;
+        const int64_t beside = min_i64(min_i64(args->end - at, p->inner - inner), BESIDE);
+        lanes = !sorts && p->k <= MAX_CHOSEN && beside >= MIN_BESIDE ? beside : 1;
+        if (lanes > 1) {
+            if (!run_side_by_side(&meter, outer, inner, lanes, flip))
+                return;
+            continue;
+        }
         const uint8_t *x = (const uint8_t *)args->src[0] + (outer * p->n * p->inner + inner) * item;
         const struct lane lane = {x, p->dtype, p->n, p->inner, flip, n_keys > 0 ? keys : NULL};
         lane_keys(args, &lane, 0, n_keys, keys);
