@@ -152,6 +152,7 @@ static const struct habit habits[] = {
     {"nms", 0, 1},            /* likewise */
     {"batchnorm", 0, 1},      /* channels beyond the last of a block (ADR 0005) */
     {"conv2d", 0, 1},         /* likewise */
+    {"winograd2d", 0, 1},     /* likewise, where it computes as conv2d does */
     {"conv_transpose2d", 0, 1},
 };
 
