@@ -388,6 +388,8 @@ class _Trace:
             cut = cut_known(rest, ahead=self.symbols.tracer)
             if cut.eager:
                 raise Untraceable(f"{cut.eager[0].op_type} needs types that are known only when it runs")
+            if self._decide_by_inputs(rest, cut.rest):
+                continue
             if cut.rest is None and not cut.counted:
                 numbers = self._emit(rest, {})  # those of states come last
                 bound = {state.output for state in self.states}
@@ -430,27 +432,35 @@ class _Trace:
         if self.use.has_states:
             name = f"{_CAPACITY.name} of {len(inputs)}.0"  # dims may have any name, but hardly this
             self._capacity = self.symbols.add_capacity(Symbol(name, len(inputs), 0))
-        decisive = find_decisive_inputs(copy, self.symbols.tracer)
-        for data in decisive:
-            self._add_elements(data)
-        self._use_symbols(copy)
-        for data in decisive:
-            self._insert_shape_value(copy, data)
+        self._use_elements(copy, find_decisive_inputs(copy, self.symbols.tracer))
         return copy
+
+    def _decide_by_inputs(self, graph: Graph, rest: Rest | None) -> bool:
+        """Let symbols stand for the elements on which the shapes of the rest of a graph depend, if all of them are
+        those of its inputs. Then no plan has to end before it.
+        """
+        names = frozenset() if rest is None else rest.by_value
+        inputs = [data for data in graph.inputs if data.output.name in names]
+        if not inputs or len(inputs) < len(names):
+            return False
+        self._use_elements(graph, inputs)
+        return True
 
     def _next(self, rest: Rest) -> Graph:
         """What follows a plan, with symbols for sizes that are known only then."""
         for data in rest.graph.inputs:
-            value, number = data.output, self._variables[data.output.name]
-            if value.name not in rest.by_value:
-                self.symbols.add_dims(number, value.desc)
-                continue
-            self._add_elements(data)
-        self._use_symbols(rest.graph)
-        for data in rest.graph.inputs:
-            if data.output.name in rest.by_value:
-                self._insert_shape_value(rest.graph, data)
+            if data.output.name not in rest.by_value:
+                self.symbols.add_dims(self._variables[data.output.name], data.output.desc)
+        self._use_elements(rest.graph, [data for data in rest.graph.inputs if data.output.name in rest.by_value])
         return rest.graph
+
+    def _use_elements(self, graph: Graph, inputs: Sequence[Node]) -> None:
+        """Write open dims as symbols, and so the elements of these inputs."""
+        for data in inputs:
+            self._add_elements(data)
+        self._use_symbols(graph)
+        for data in inputs:
+            self._insert_shape_value(graph, data)
 
     def _add_elements(self, data: Node) -> None:
         """Add symbols for the elements of an input."""

@@ -118,6 +118,17 @@ CASES = {
         lambda x, s: [x.reshape(s)],
         tuple({"x": floats(6, seed=s[1]), "s": ints(*s)} for s in ((2, 3), (3, 2), (-1, 1), (1, 6))),
     ),
+    "a shape of what was computed before": Case(
+        "m (float[6] x, int64[2] s) => (float[a,b] z, float[6] t) { t = Neg(x) u = Abs(t) z = Reshape(u, s) }",
+        lambda x, s: [abs(x).reshape(s), -x],
+        tuple({"x": floats(6, seed=s[1]), "s": ints(*s)} for s in ((2, 3), (3, 2), (-1, 1), (1, 6))),
+    ),
+    "columns from a position on": Case(
+        "m (float[n,5] x, int64[1] a) => (float[n,k] z) <int64[1] end={9}, int64[1] axis={1}> {"
+        " t = Neg(x) z = Slice(t, a, end, axis) }",
+        lambda x, a: [-x[:, a[0] :]],
+        tuple({"x": floats(n, 5, seed=n), "a": ints(a)} for n, a in ((2, 1), (3, 2), (2, 4), (2, 0))),
+    ),
 }
 every_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 
