@@ -129,8 +129,11 @@ def attend(
     by_attribute = is_causal and not past and _size(q, axis) is not None and _size(q, axis) == _size(k, axis)
     if is_causal and not by_attribute:
         causal = causal_mask(e, q, queries, keys, length)
-        # Not their sum: a query that sees no key at all takes as much of each, as in ONNX Runtime.
-        hidden = causal if hidden is None else e.op("Min", hidden, causal)
+        is_lowest = e.node.float_attr("mask_filter_value", _FILTER) <= lowest(e, q) / 2
+        if hidden is None:
+            hidden = causal
+        else:  # hidden by both, a key is as the others: a query that sees none takes as much of each
+            hidden = e.op("Min", hidden, causal) if is_lowest else e.sum(hidden, causal)
     masks = [each for each in (hidden, bias) if each is not None]
     total = e.sum(*masks) if masks else None
     has_columns = is_causal and not by_attribute
