@@ -74,7 +74,8 @@ class PlannedModel:
         self._find_procedure = find_procedure
         self._kept_shapes = shapes.size
         self._is_compiled = False  # by now, for sizes that were met
-        self._compiled_runs: dict[tuple[StaticShape, ...], DirectRun] = {}  # by the shapes of the inputs
+        # By the shapes of the inputs; None where it takes several plans, or nodes that run one by one.
+        self._compiled_runs: dict[tuple[StaticShape, ...], DirectRun | None] = {}
 
     def run_owned(
         self, values: Sequence[RuntimeValue], *, fed: frozenset[int] = frozenset(), profile: Profile | None = None
@@ -95,16 +96,15 @@ class PlannedModel:
     def _remember(self, procedure: Procedure, values: Sequence[RuntimeValue]) -> None:
         """Keep what was compiled for inputs of such shapes, if it is one plan: the next run begins with it."""
         arrays = [value for value in values if isinstance(value, np.ndarray)]
-        body = procedure.body_plan(arrays, planned=False) if len(arrays) == len(values) else None
-        if body is None:
+        shapes = _shapes(arrays)
+        if len(arrays) < len(values) or shapes in self._compiled_runs:
             return
+        body = procedure.body_plan(arrays, planned=False)
         pairs = zip(self._inputs, arrays, strict=True)
-        run = body.direct_run([PlanPort(variable.name, variable.dtype, array.shape) for variable, array in pairs])
-        if run is None:
-            return
+        ports = [PlanPort(variable.name, variable.dtype, array.shape) for variable, array in pairs]
         if len(self._compiled_runs) >= self._kept_shapes:
             self._compiled_runs.clear()
-        self._compiled_runs[_shapes(arrays)] = run
+        self._compiled_runs[shapes] = None if body is None else body.direct_run(ports)
 
     def find_run(self, values: Sequence[Array]) -> DirectRun | None:
         """What is all of a run with these inputs, if that is one plan, and one with such inputs was run."""

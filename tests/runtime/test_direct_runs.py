@@ -359,6 +359,8 @@ def test_outputs_that_are_an_input_or_another_are_copied_at_each_run(kept: str) 
         np.testing.assert_array_equal(z, x if kept == "x" else x + b)
         z[:] = 0
         np.testing.assert_array_equal(y, x + b)
+    assert session.shape_cache is not None
+    assert session.shape_cache.hits == 3, "one of each run but the first, and one to see that it is not one plan"
 
 
 def test_a_small_part_of_a_large_result_does_not_keep_its_memory() -> None:
