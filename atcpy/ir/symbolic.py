@@ -250,7 +250,7 @@ class Tracer:
 
     def equate(self, terms: Terms) -> None:
         """Write a computed atom from now on as what it has to be for a polynomial to be 0, as a guard says, if it is
-        there alone: `2·(h // 2)` is known to be `h`, so that strides of one are multiples of the other.
+        there alone: `q` as `2·(q // 2)`, for instance, so that strides of one are seen to be those of the other.
         """
         counts = Counter(atom for monomial, _ in terms for atom in monomial)
         alone = [

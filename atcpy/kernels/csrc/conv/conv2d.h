@@ -153,11 +153,11 @@ const char *conv2d_extras_problem(const struct task_view *task, int64_t m, int64
 const char *conv2d_operands_problem(const struct task_view *task, int64_t c0, int64_t weights,
                                     struct conv2d_activations types);
 
-/* The products that a convolution sums, whose arguments begin with conv2d_sizes. */
 /* The checker and the cost of the family itself. */
 const char *conv2d_problem(const struct task_view *task);
 struct kernel_cost conv2d_cost(const void *params, const struct atc_cpu *cpu);
 
+/* The products that a convolution sums, whose arguments begin with conv2d_sizes. */
 int64_t conv2d_products(const void *params);
 
 /* Prefetches the weights of one tap from c0 channels, and returns where those of the next one lie.
