@@ -218,8 +218,9 @@ class ParseOptions:
 class PrepareOptions:
     """Folding and the engine-neutral rewrites.
 
-    A constant is folded if its result has at most `max_const_bytes` and all together let the weights grow by at most
-    the factor `max_growth`. `fold_constants` is what the user asked for: below O1 nothing is folded anyway.
+    A constant is folded if its result takes no more bytes than the constants that it replaces; or if it has at most
+    `max_const_bytes` and all together let the weights grow by at most the factor `max_growth`. `fold_constants` is
+    what the user asked for: below O1 nothing is folded anyway.
     """
 
     level: OoLevel = OoLevel.O2

@@ -287,7 +287,7 @@ TABLE = (
         0,
         "2: rows of the same numbers have the same results, wherever they are; refused for nodes that differ",
     ),
-    Option("max_const", read_size, 16 * MIB, "largest constant that folding may make, as 1M; default: 16M"),
+    Option("max_const", read_size, 16 * MIB, "largest constant that folding may add, as 1M; default: 16M"),
     Option("max_growth", number(read_float, 0, 1000), 1.1, "how far folding may let the weights grow"),
     Option(
         "allreduce_split",

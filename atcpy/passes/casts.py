@@ -8,7 +8,7 @@ from dataclasses import replace
 from atcpy.ir import DType, Graph, Node, Tensor, TensorDesc, Value
 
 PRECISION_MODE = "PrecisionModePass"  # whose Casts no model has: InsertCastPass may do without them
-# What a constant becomes in the other type; None if it shall be cast at run time.
+# What a value becomes in the other type if it is a constant, or None where it shall be cast at run time.
 ConvertConstant = Callable[[Value], Tensor | None]
 
 
@@ -68,7 +68,7 @@ class Casts:
                 graph.erase(value.producer)
 
     def _constant(self, value: Value) -> Value | None:
-        tensor = None if value.tensor is None else self._convert(value)
+        tensor = self._convert(value)
         if tensor is None:
             return None
         maker = value.producer

@@ -49,11 +49,13 @@ class Budget:
             return None
         read = sum(value.desc.nbytes for value in node.operands)
         freed = sum(value.desc.nbytes for value in node.operands if value.use_count == 1)
+        if nbytes <= freed:
+            return None
         if nbytes > self.largest:
             return Reject("constant-too-large", node.name, f"{nbytes} bytes")
         if nbytes > GROWTH_OF_ONE * read or nbytes - freed > self.left:
             return Reject("constant-grows", node.name, f"{nbytes} bytes from {read}")
-        self.left -= max(nbytes - freed, 0)
+        self.left -= nbytes - freed
         return None
 
 

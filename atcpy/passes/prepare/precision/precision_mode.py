@@ -22,10 +22,12 @@ from atcpy.aipp.config import AIPP
 from atcpy.errors import AtcError, Unsupported, UsageError, Where, did_you_mean
 from atcpy.ir import DType, Graph, Node, PassRecord, Reject, Tensor, TensorDesc, Value, walk
 from atcpy.ir.decisions import Precision
+from atcpy.ir.tensor import Array
 from atcpy.ops import find_opdef
 from atcpy.ops.core.half import HALF_DTYPES
 from atcpy.ops.core.infer import KnownValues
 from atcpy.ops.core.reference import find_schema, infer_by_onnx, type_name, type_problem
+from atcpy.ops.move.transpose import permutation
 from atcpy.options import OoLevel, PrepareOptions
 from atcpy.passes.base import graph_pass
 from atcpy.passes.casts import PRECISION_MODE, Casts, graph_of
@@ -97,13 +99,18 @@ class _Lowering:
             self._behind[value] = _coarser(self._behind.get(value, dtype), dtype)
 
     def _constant(self, value: Value, dtype: DType) -> Tensor | None:
-        """A constant in another float type; numbers beyond its range become the largest ones of it."""
+        """A constant, transposed or not, in another float type; numbers beyond its range become the largest ones of
+        it.
+        """
         if not (dtype.is_float and value.desc.dtype.is_float):
             return None  # the fold of Cast rounds as its kernel does
+        original = _constant_array(value)
+        if original is None:
+            return None
         with np.errstate(over="ignore"):
-            array = value.array.astype(dtype.numpy)
+            array = original.astype(dtype.numpy)
         beyond = np.isinf(array)
-        if beyond.any() and (beyond := beyond & np.isfinite(value.array)).any():
+        if beyond.any() and (beyond := beyond & np.isfinite(original)).any():
             self._clipped[value.name] = None
             if self._options.clip_weights:
                 import ml_dtypes
@@ -278,6 +285,18 @@ class _Lowering:
                 self._graph.set_input(end, index, self._to(asked).converted(value))
                 cast.append(str(names[index]))
         return behind, cast
+
+
+def _constant_array(value: Value) -> Array | None:
+    """The elements of a constant, or of a large one that others read as well, so that its transpose was not folded.
+    The weights of an embedding are often those of the last product, too.
+    """
+    if value.tensor is not None:
+        return value.array
+    maker = value.producer
+    if maker.op_type != "Transpose" or maker.operand(0).tensor is None:
+        return None
+    return maker.operand(0).array.transpose(permutation(maker, len(value.desc.static_shape)))
 
 
 def _coarser(one: DType, other: DType) -> DType:

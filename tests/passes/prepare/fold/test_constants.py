@@ -39,19 +39,30 @@ def op_types(graph: Graph) -> list[str]:
     return [node.op_type for node in graph.nodes if node.op_type not in {"Data", "Const", "NetOutput"}]
 
 
-ADD = "m (float[{n}] x) => (float[{n}] y) <float[{n}] a, float[{n}] b> {{ c = Add(a, b) y = Mul(x, c) }}"
+ADD = "m (float[{n}] x) => (float[{n}] y) <float[{n}] a, float[{n}] b> {{ c = Add(a, b) d = Mul(x, c) {rest} }}"
+BESIDE = "e = Mul(d, a) y = Mul(e, b)"  # reads both constants, which stay
+INSTEAD = "y = Neg(d)"
 
 
 @pytest.mark.parametrize(("kib", "folded"), [(80, True), (79, False)])
-def test_a_constant_may_be_as_large_as_max_const(kib: int, folded: bool) -> None:
-    graph = prepared(ADD.format(n=80 * KIB // 4), max_const_bytes=kib * KIB)
-    assert op_types(graph) == (["Mul"] if folded else ["Add", "Mul"])
+def test_a_constant_may_add_as_much_as_max_const(kib: int, folded: bool) -> None:
+    graph = prepared(ADD.format(n=80 * KIB // 4, rest=BESIDE), max_const_bytes=kib * KIB)
+    assert ("Add" not in op_types(graph)) is folded
     assert reasons(graph) == ([] if folded else [("constant-too-large", "c")])
 
 
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_constant_of_any_size_may_replace_as_many_bytes(shared: bool) -> None:
+    """As the transpose of a large matrix that only one product reads."""
+    text = "m (float[8,160] x) => (float[8,128] y) <float[128,160] w> {{ t = Transpose(w) p = MatMul(x, t) {} }}"
+    rest = "r = ReduceSum <keepdims = 0>(w) y = Mul(p, r)" if shared else "y = Neg(p)"
+    graph = prepared(text.format(rest), max_const_bytes=79 * KIB)  # w has 80
+    assert reasons(graph) == ([("constant-too-large", "t")] if shared else [])
+
+
 def test_small_constants_are_always_folded() -> None:
-    graph = prepared(ADD.format(n=64 * KIB // 4), max_const_bytes=1, max_growth=1.0)
-    assert op_types(graph) == ["Mul"]
+    graph = prepared(ADD.format(n=64 * KIB // 4, rest=BESIDE), max_const_bytes=1, max_growth=1.0)
+    assert "Add" not in op_types(graph)
 
 
 def test_a_result_may_be_four_times_its_inputs() -> None:
@@ -99,8 +110,8 @@ def test_matrix_products_are_weighed_by_their_inner_size() -> None:
 
 
 def test_nothing_is_folded_at_O0() -> None:
-    graph = prepared(ADD.format(n=4), level=OoLevel.O0)
-    assert op_types(graph) == ["Add", "Mul"]
+    graph = prepared(ADD.format(n=4, rest=INSTEAD), level=OoLevel.O0)
+    assert op_types(graph) == ["Add", "Mul", "Neg"]
     assert all(value.desc.is_static for node in graph.nodes for value in node.outputs)
 
 
