@@ -23,11 +23,9 @@ struct times {
 };
 
 /* Each item waits for all others, so that each needs a thread of its own. */
-static void run_item(void *context, int64_t begin, int64_t end, int thread)
+static void run_item(void *context, struct atc_share *share)
 {
-    (void)begin;
-    (void)end;
-    (void)thread;
+    (void)share;
     struct times *times = context;
     const int64_t now = atc_now_ns();
     int64_t last = atomic_load(&times->last_begin);

@@ -240,8 +240,9 @@ static bool run_launch(const struct trial *t, const struct kernel_row *row, stru
 {
     const struct atc_task *task = &t->launch->task;
     struct atc_fault fault = {0};
+    uint64_t kept[ATC_KEPT] = {0};
     struct kernel_args args = {
-        .params = task->params, .cpu = t->cpu, .fault = &fault, .entropy = 7};
+        .params = task->params, .cpu = t->cpu, .fault = &fault, .entropy = 7, .kept = kept};
     for (int i = 0; i < operands(t); i++) {
         const struct atc_slot *slot = task->slots + i;
         const int64_t bytes = t->needs->extents[i], item = atc_item_bytes(slot->dtype);

@@ -45,9 +45,10 @@ struct job {
     atomic_int bad_thread;
 };
 
-static void mark(void *context, int64_t begin, int64_t end, int thread)
+static void mark(void *context, struct atc_share *share)
 {
     struct job *job = context;
+    const int thread = share->thread;
     if (thread < 0 || thread >= THREADS) {
         atomic_store(&job->bad_thread, 1);
         return;
@@ -55,8 +56,11 @@ static void mark(void *context, int64_t begin, int64_t end, int thread)
     /* Plain memory: an item, or a number, that two threads have is a race, which the sanitizer
      * reports.
      */
-    job->scratch[thread] += end - begin;
-    for (int64_t i = begin; i < end; i++)
+    if (share->kept[0] != (uint64_t)job->scratch[thread])
+        fail("a participant does not find what it kept");
+    job->scratch[thread] += share->end - share->begin;
+    share->kept[0] = (uint64_t)job->scratch[thread];
+    for (int64_t i = share->begin; i < share->end; i++)
         job->done[i]++;
 }
 
@@ -107,9 +111,9 @@ static void call_from(unsigned callers)
 static atomic_int at_work;
 
 /* Done when two callers and a worker of each are at it. */
-static void meet(void *unused, int64_t begin, int64_t end, int thread)
+static void meet(void *unused, struct atc_share *share)
 {
-    (void)unused, (void)begin, (void)end, (void)thread;
+    (void)unused, (void)share;
     const int64_t start_ns = atc_now_ns();
     atomic_fetch_add(&at_work, 1);
     while (atomic_load(&at_work) < 4) {
@@ -161,10 +165,10 @@ static void fork_and_call(void)
 static atomic_int helped;
 static pthread_barrier_t all_entered;
 
-static void count_help(void *unused, int64_t begin, int64_t end, int thread)
+static void count_help(void *unused, struct atc_share *share)
 {
-    (void)unused, (void)begin, (void)end;
-    if (thread != 0)
+    (void)unused;
+    if (share->thread != 0)
         atomic_fetch_add(&helped, 1);
     sched_yield();
 }
@@ -217,16 +221,17 @@ static void fork_once(void *context)
 }
 
 /* Workers take long, so that the caller has to wait for them when it forks. */
-static void mark_and_fork(void *context, int64_t begin, int64_t end, int thread)
+static void mark_and_fork(void *context, struct atc_share *share)
 {
     struct fork_job *job = context;
+    const int thread = share->thread;
     const int64_t start_ns = atc_now_ns();
     atomic_fetch_add(&job->began, 1);
     while (thread == 0 && atomic_load(&job->began) < 2 && atc_now_ns() - start_ns < 100000000)
         sched_yield();
     while (thread != 0 && !atomic_load(&job->was_forked) && atc_now_ns() - start_ns < 2000000)
         sched_yield();
-    mark(&job->job, begin, end, thread);
+    mark(&job->job, share);
     if (thread == 0 && job->where == IN_ITEM)
         fork_once(job);
 }
@@ -253,10 +258,10 @@ static bool fork_in_job(enum fork_at where)
 static int only_cpu;
 static atomic_int elsewhere, bound;
 
-static void look_where(void *unused, int64_t begin, int64_t end, int thread)
+static void look_where(void *unused, struct atc_share *share)
 {
-    (void)unused, (void)begin, (void)end;
-    if (thread == 0) {
+    (void)unused;
+    if (share->thread == 0) {
         sched_yield();
         return;
     }

@@ -240,8 +240,7 @@ struct drive {
     float *y;
     struct conv2d_tap *taps;
     float *packed;
-    int64_t packed_item; /* what `packed` holds: (n, group, chunk), or -1 */
-    int64_t vnni;        /* of the micro-kernels in use: strides of their operands count pairs */
+    int64_t vnni; /* of the micro-kernels in use: strides of their operands count pairs */
     int64_t row_stride, c1_stride;
 };
 
@@ -562,7 +561,6 @@ void conv2d_drive(const struct kernel_args *args, const struct conv2d_isa *isa)
                       .residual = args->src[CONV_RESIDUAL],
                       .y = args->dst[0],
                       .taps = args->scratch,
-                      .packed_item = -1,
                       .vnni = p->weights == WEIGHTS_BF16_VNNI2 ? isa->vnni : 1};
     if (d.b.inside && p->x_type == CONV_BF16 && isa->vnni == 2)
         read_in_place(&d.b, p);
@@ -584,10 +582,9 @@ void conv2d_drive(const struct kernel_args *args, const struct conv2d_isa *isa)
         const int64_t chunk = outer % d.b.chunks, ng = outer / d.b.chunks;
         const int64_t g = ng % p->group, n = ng / p->group;
         const int64_t row0 = chunk * d.b.chunk_rows;
-        if (d.b.packed && d.packed_item != outer) {
+        if (d.b.packed && args->kept[KEPT_INPUTS] != (uint64_t)outer + 1)
             pack_rows(&d, n, g, row0);
-            d.packed_item = outer;
-        }
+        args->kept[KEPT_INPUTS] = (uint64_t)outer + 1;
         const int64_t last = min_i64(min_i64(n1, (pair + 1) * CONV_PAIR), m1 - g * n1);
         for (int64_t at = pair * CONV_PAIR; at < last;) {
             const int64_t blocks = min_i64(isa->max_blocks, last - at);

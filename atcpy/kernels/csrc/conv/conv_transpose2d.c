@@ -146,7 +146,6 @@ struct drive {
     float *y;
     struct conv2d_tap *taps;
     float *packed;
-    int64_t packed_item; /* what `packed` holds: (n, group, chunk), or -1 */
     int64_t row_stride, c1_stride;
 };
 
@@ -303,8 +302,7 @@ static void drive(const struct kernel_args *args, const struct conv2d_isa *isa)
                       .bias = args->src[CONV_BIAS],
                       .residual = args->src[CONV_RESIDUAL],
                       .y = args->dst[0],
-                      .taps = args->scratch,
-                      .packed_item = -1};
+                      .taps = args->scratch};
     const int64_t widened = conv2d_widened_bytes(p->weights, d.b.c1_run * CONV_C0, p->kh * p->kw);
     d.w.widened = (float *)((uint8_t *)args->scratch + conv2d_taps_bytes(p->kh * p->kw));
     d.packed = d.w.widened + widened / 4;
@@ -321,10 +319,9 @@ static void drive(const struct kernel_args *args, const struct conv2d_isa *isa)
                           .row0 = chunk * d.b.chunk_rows,
                           .block0 = pair * CONV_PAIR};
         f.rows = min_i64(d.b.chunk_rows, d.b.y.steps - f.row0);
-        if (d.b.packed && d.packed_item != outer) {
+        if (d.b.packed && args->kept[KEPT_INPUTS] != (uint64_t)outer + 1)
             pack_rows(&d, f.n, f.group, f.row0);
-            d.packed_item = outer;
-        }
+        args->kept[KEPT_INPUTS] = (uint64_t)outer + 1;
         const int64_t last = min_i64(min_i64(n1, (pair + 1) * CONV_PAIR), m1 - f.group * n1);
         for (; f.block0 < last; f.block0 += f.blocks) {
             f.blocks = (int)min_i64(isa->max_blocks, last - f.block0);

@@ -58,7 +58,7 @@ static const char *check(const struct task_view *task)
  * through rows and pictures. The transformed inputs of a chunk stay in L2, where enough of them
  * fit, while all output blocks pass over them. Filters are transformed for a run of input channels,
  * into half of L2: longer runs load and store the sums less often. Where all of them together are
- * few, a call keeps them for the chunks that follow.
+ * few, a thread keeps them for the chunks that follow.
  */
 struct blocking {
     int64_t tile_rows, tile_columns; /* of a picture */
@@ -78,6 +78,7 @@ enum {
     GOOD_CHUNK = 28,            /* less, and transforms of filters take longer than reads from L3 */
     MIN_CHUNK = 14,             /* less, and they take longer than the products */
     MAX_KEPT = 3,               /* times L2: more take as long to read as to transform */
+    MAX_KEPT_PAIRS = 64,        /* bits of a word */
 };
 
 static struct blocking block(const struct winograd2d_params *p, const struct atc_cpu *cpu)
@@ -108,7 +109,8 @@ static struct blocking block(const struct winograd2d_params *p, const struct atc
     b.filter_stride = (CONV_PAIR * b.c1_run * CONV_C0 + 1) * CONV_C0;
     b.runs = ceil_div(b.c1, b.c1_run);
     const int64_t run_bytes = WINO_POSITIONS * b.filter_stride * (int64_t)sizeof(float);
-    b.keeps_filters = b.chunks > 1 && b.oc_pairs <= MAX_KEPT * cpu->l2_bytes / (run_bytes * b.runs);
+    b.keeps_filters = b.chunks > 1 && b.oc_pairs <= MAX_KEPT_PAIRS &&
+                      b.oc_pairs <= MAX_KEPT * cpu->l2_bytes / (run_bytes * b.runs);
     return b;
 }
 
@@ -398,23 +400,23 @@ void winograd2d_drive(const struct kernel_args *args, const struct wino_isa *isa
     d.filters = d.inputs + r.inputs;
     d.sums = d.filters + r.filters;
 
-    int64_t transformed = -1; /* the chunk whose inputs are */
     for (int64_t item = args->begin; item < args->end; item++) {
         /* Output blocks vary fastest, so that neighbouring items share the inputs. */
-        const int64_t block = item % b->oc_pairs * CONV_PAIR, chunk = item / b->oc_pairs;
-        const int64_t first = chunk * b->chunk, tiles = min_i64(b->chunk, b->tiles - first);
-        if (transformed != chunk) {
+        const int64_t pair = item % b->oc_pairs, chunk = item / b->oc_pairs;
+        const int64_t block = pair * CONV_PAIR, first = chunk * b->chunk,
+                      tiles = min_i64(b->chunk, b->tiles - first);
+        if (args->kept[KEPT_INPUTS] != (uint64_t)chunk + 1)
             transform_inputs(&d, first, tiles);
-            transformed = chunk;
-        }
-        /* So many items in a row are of all the output blocks. */
-        const bool has_filters = b->keeps_filters && item - args->begin >= b->oc_pairs;
+        args->kept[KEPT_INPUTS] = (uint64_t)chunk + 1;
+        const bool has_filters = b->keeps_filters && (args->kept[KEPT_WEIGHTS] >> pair & 1) != 0;
         for (int64_t c1 = 0; c1 < b->c1; c1 += b->c1_run) {
             const struct run run = run_at(&d, block, c1);
             if (!has_filters)
                 transform_filters(&d, &run);
             multiply(&d, &run, tiles);
         }
+        if (b->keeps_filters)
+            args->kept[KEPT_WEIGHTS] |= UINT64_C(1) << pair;
         finish(&d, first, tiles, block, run_at(&d, block, 0).blocks);
         if (atc_was_stopped(args))
             return;

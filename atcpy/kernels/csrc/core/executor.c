@@ -53,12 +53,16 @@ static int64_t next_slice(const struct slice *before, const struct slice *last)
     return last->items > 1 ? last->items / 2 : 1;
 }
 
-static void run_items(void *context, int64_t begin, int64_t end, int thread)
+static_assert((int)ATC_KEPT == (int)POOL_KEPT, "words that a thread keeps between calls");
+
+static void run_items(void *context, struct atc_share *share)
 {
     const struct launch *launch = context;
+    const int64_t begin = share->begin, end = share->end;
     struct kernel_args args = launch->args;
-    args.scratch = launch->scratch + launch->scratch_bytes * thread;
-    args.thread = thread;
+    args.scratch = launch->scratch + launch->scratch_bytes * share->thread;
+    args.kept = share->kept;
+    args.thread = share->thread;
     int64_t slice = launch->task->first_slice;
     if (slice == 0) {
         args.begin = begin;
@@ -184,7 +188,7 @@ static void run_stream(struct section *section, int64_t number, int thread)
         const struct atc_bound_task *task = run->plan->tasks + state->task;
         const int64_t start = run->trace == NULL ? 0 : atc_now_ns();
         struct launch launch = launch_of(run, task, &state->fault);
-        run_items(&launch, 0, task->items, thread);
+        run_items(&launch, &(struct atc_share){.end = task->items, .thread = thread});
         if (run->trace != NULL)
             atc_trace_launch_beside(run->trace,
                                     &(struct atc_event){start, atc_now_ns(), state->task, thread});
@@ -195,10 +199,10 @@ static void run_stream(struct section *section, int64_t number, int thread)
     }
 }
 
-static void run_some_streams(void *context, int64_t begin, int64_t end, int thread)
+static void run_some_streams(void *context, struct atc_share *share)
 {
-    for (int64_t number = begin; number < end; number++)
-        run_stream(context, number, thread);
+    for (int64_t number = share->begin; number < share->end; number++)
+        run_stream(context, number, share->thread);
 }
 
 static void ask_stop_of_section(void *context)

@@ -64,6 +64,11 @@ enum atc_fault_code {
     FAULT_PARAMETER = 4, /* a parameter that an input holds; `bound` is the byte where it begins */
 };
 
+/* Words for what the scratch holds: a number of the family's for what it prepared of the inputs,
+ * and a set of parts of the weights. Zero: nothing.
+ */
+enum { KEPT_INPUTS, KEPT_WEIGHTS, ATC_KEPT };
+
 /* One call of a kernel: work items [begin, end) of those that the family counts. Which items a
  * call gets never changes a result.
  */
@@ -72,6 +77,10 @@ struct kernel_args {
     void *dst[ATC_MAX_SLOTS];
     const void *params; /* the family's struct */
     void *scratch;      /* of the family's scratch size, private to this call, 64-byte aligned */
+    /* ATC_KEPT words, zero in the first call of a thread for a launch. The scratch and they stay
+     * for its next calls, which need not prepare again what several items share.
+     */
+    uint64_t *kept;
     const struct atc_cpu *cpu;
     struct atc_fault *fault;
     uint64_t entropy; /* of families that draw: another number in each launch */

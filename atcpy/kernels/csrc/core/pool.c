@@ -138,8 +138,9 @@ static bool take_chunk(struct job *job, int64_t *begin, int64_t *end)
 
 static void work(struct job *job, int thread)
 {
-    for (int64_t begin, end; take_chunk(job, &begin, &end);)
-        job->fn(job->context, begin, end, thread);
+    struct atc_share share = {.thread = thread};
+    while (take_chunk(job, &share.begin, &share.end))
+        job->fn(job->context, &share);
 }
 
 /* Takes the free seats away: no item is left. For the caller and for those who have joined. */
@@ -411,7 +412,7 @@ void atc_parallel(struct atc_workers *group, int threads, int64_t items, pool_fn
     struct job *job = threads > 1 ? take_job(group) : NULL;
     if (job == NULL) {
         if (items > 0)
-            fn(context, 0, items, 0);
+            fn(context, &(struct atc_share){.end = items});
         return;
     }
     job->fn = fn;

@@ -527,14 +527,16 @@ static void run_groups(const struct drive *d, struct matmul_item it, int64_t gro
     }
 }
 
-/* The same over as many chunks of rows from the item's on, for which its panels are made once. */
+/* The same over as many chunks of rows from the item's on, for which its panels are made once, if
+ * they were not before.
+ */
 static void run_chunks(const struct drive *d, struct matmul_item it, int64_t chunks, int64_t k0,
-                       int64_t run)
+                       int64_t run, bool has_panels)
 {
     const int64_t step = d->b.chunk_rows;
     for (int64_t i = 0; i < chunks && !atc_spend(d->meter, 1); i++, it.row += step) {
         it.rows = min_i64(step, d->p->m - it.row);
-        run_panels(d, &it, k0, run, i > 0);
+        run_panels(d, &it, k0, run, has_panels || i > 0);
     }
 }
 
@@ -568,12 +570,16 @@ void matmul_drive(const struct kernel_args *args, const struct matmul_isa *isa)
             const int64_t run = min_i64(d.b.k_run, d.b.k_blocks - first), k0 = first * d.b.kc;
             if (atc_spend(&meter, 1))
                 return;
-            if (!d.direct)
+            /* What is packed for the items that share it: rows, or panels. */
+            const uint64_t packed = (uint64_t)(item / sharing * d.b.k_blocks + first) + 1;
+            const bool is_packed = args->kept[KEPT_INPUTS] == packed;
+            if (!d.direct && !is_packed)
                 pack_a(&d, &it, k0, run);
             if (d.b.keeps_panels)
-                run_chunks(&d, it, items, k0, run);
+                run_chunks(&d, it, items, k0, run, is_packed);
             else
                 run_groups(&d, it, items, k0, run);
+            args->kept[KEPT_INPUTS] = packed;
         }
         item += items;
     }

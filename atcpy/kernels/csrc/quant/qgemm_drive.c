@@ -361,9 +361,10 @@ static void flip_copy(const struct drive *d)
             x[i] ^= flip;
 }
 
-/* Points to what the chunk reads, copied if need be, and sums up its rows if zero points need that.
+/* Points to what the chunk reads, copied if need be, and sums up its rows if zero points need that,
+ * unless an earlier call of the thread has done both.
  */
-static void take_x(struct drive *d, const struct position *at)
+static void take_x(struct drive *d, const struct position *at, bool is_prepared)
 {
     const struct qgemm_params *p = d->p;
     const struct qgemm_blocking *b = &d->b;
@@ -374,6 +375,8 @@ static void take_x(struct drive *d, const struct position *at)
     else
         d->x = d->source.x + (at->n * c1 + at->g * p->cg / c0) * p->h * p->w * c0 +
                line * b->x_line + column * b->x_row;
+    if (is_prepared)
+        return;
     if (b->copied && qgemm_has_pixels_as_rows(p)) {
         copy_pixels(d, at);
     } else if (b->copied && b->reading == QGEMM_PICTURE) {
@@ -428,8 +431,9 @@ static void run_item(struct drive *d, int64_t item)
     if (d->isa->begin_rows != NULL)
         d->isa->begin_rows(at.rows);
     if (d->copied != chunk)
-        take_x(d, &at);
+        take_x(d, &at, d->args->kept[KEPT_INPUTS] == (uint64_t)chunk + 1);
     d->copied = chunk;
+    d->args->kept[KEPT_INPUTS] = (uint64_t)chunk + 1;
     const uint8_t *w = p->w_packed == 1 ? (const uint8_t *)d->args->src[QGEMM_W] +
                                               (at.g * b->panels + first) * b->panel_bytes
                                         : pack_w(d, at.n, first, end);

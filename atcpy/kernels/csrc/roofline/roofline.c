@@ -44,12 +44,11 @@ static const struct roofline_isa *isa_in_use(void)
     }
 }
 
-static void run_parts(void *context, int64_t begin, int64_t end, int thread)
+static void run_parts(void *context, struct atc_share *share)
 {
-    (void)thread;
     const struct round *round = context;
     volatile float sink = 0; /* or a compiler could leave the loops out */
-    for (int64_t part = begin; part < end; part++) {
+    for (int64_t part = share->begin; part < share->end; part++) {
         if (round->products != NULL)
             sink = sink + round->products->multiply_add(round->steps);
         else
