@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import tempfile
 import time
@@ -82,7 +83,7 @@ def pool_latency(threads: int, pause_us: int, folder: Path) -> Latency:
     sources = [str(Path(__file__).with_name("pool_latency.c")), str(CSRC / "core" / "pool.c")]
     flags = ["-std=c11", "-O2", "-D_GNU_SOURCE", f"-I{CSRC}", "-pthread", "-o", str(program)]
     if not program.exists():
-        subprocess.run([os.environ.get("CC", "cc"), *sources, *flags], check=True)
+        subprocess.run([*shlex.split(os.environ.get("CC", "cc")), *sources, *flags], check=True)
     ended = subprocess.run([program, str(threads), str(pause_us)], capture_output=True, text=True, check=True)
     begin, end = ([int(word) for word in line.split()] for line in ended.stdout.splitlines())
     return Latency((begin[0], begin[1]), (end[0], end[1]))

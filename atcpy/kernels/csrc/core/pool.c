@@ -7,7 +7,8 @@
  *     takes a record, fills it in              spins, or sleeps until it is woken
  *     state = so many free seats               sees the record's bit in `open`
  *     sets the record's bit in `open`          takes a seat: one seat less, one joined more
- *     takes chunks of items until none is left takes chunks of items until none is left
+ *     takes chunks of items, first of a part   takes chunks of items, first of another part,
+ *     of its own, until none is left           until none is left
  *     closes: no seat is free any more         closes, too, and leaves: one joined less
  *     waits until nobody is joined
  *     gives the record back
@@ -50,6 +51,7 @@ enum {
     MAX_JOBS = 64,       /* of a group at the same time: bits of a word */
     MAX_WORKERS = 255,   /* of a group: seats and joined workers are counted in 8 bits */
     SPIN_NS = 60000,     /* longer than the gap between two tasks, shorter than anyone notices */
+    MAX_PARTS = 16,      /* of the items of a job; participants beyond share them */
     PART_OF_SHARE = 2,   /* a chunk is half of what each thread would get of what is left */
     LEAST_OF_SHARE = 32, /* and no less than such a part of what it gets of all */
 };
@@ -57,14 +59,21 @@ enum {
 /* A job's state: free seats, and from bit 8 on the joined workers. */
 enum { SEAT = 1, SEATS = 0xff, JOINED = 0x100, ALL_JOINED = 0xff00 };
 
-/* Aligned so that callers do not write into each other's cache lines, which come in pairs. */
+/* Neighbouring items, and which of them is the next. Aligned, as jobs, so that threads do not write
+ * into each other's cache lines, which come in pairs.
+ */
+struct part {
+    _Alignas(128) _Atomic int64_t next;
+    int64_t end;
+};
+
 struct job {
     _Alignas(128) atomic_int state;
-    _Atomic int64_t next_item;
-    int64_t items, least; /* and the fewest that a thread takes at a time */
-    int threads;
+    int64_t least; /* the fewest items that a thread takes at a time */
+    int threads, n_parts;
     pool_fn fn;
     void *context;
+    struct part parts[MAX_PARTS];
 };
 
 struct atc_workers {
@@ -116,31 +125,39 @@ static inline void stress(void)
 
 /* --- jobs ------------------------------------------------------------------------------------ */
 
-/* Takes items in chunks that become smaller: "guided self-scheduling" (Polychronopoulos and Kuck,
- * IEEE Transactions on Computers C-36, 1987). The first ones are large, since neighbouring items
- * may share what a kernel prepares; the last ones are small, so that threads end together, even
- * those that came late. False: none is left.
+/* Takes items of a part in chunks that become smaller: "guided self-scheduling" (Polychronopoulos
+ * and Kuck, IEEE Transactions on Computers C-36, 1987). The first ones are large, since
+ * neighbouring items may share what a kernel prepares; the last ones are small, so that threads end
+ * together, even those that came late. False: none is left.
  */
-static bool take_chunk(struct job *job, int64_t *begin, int64_t *end)
+static bool take_chunk(const struct job *job, struct part *part, struct atc_share *share)
 {
-    *begin = atomic_load_explicit(&job->next_item, memory_order_relaxed);
+    const int64_t sharing = (job->threads + job->n_parts - 1) / job->n_parts;
+    share->begin = atomic_load_explicit(&part->next, memory_order_relaxed);
     do {
-        const int64_t left = job->items - *begin;
+        const int64_t left = part->end - share->begin;
         if (left <= 0)
             return false;
-        const int64_t part = left / (PART_OF_SHARE * job->threads);
-        const int64_t chunk = part > job->least ? part : job->least;
-        *end = *begin + (chunk < left ? chunk : left);
+        const int64_t guided = left / (PART_OF_SHARE * sharing);
+        const int64_t chunk = guided > job->least ? guided : job->least;
+        share->end = share->begin + (chunk < left ? chunk : left);
         stress();
-    } while (!atomic_compare_exchange_weak(&job->next_item, begin, *end));
+    } while (!atomic_compare_exchange_weak(&part->next, &share->begin, share->end));
     return true;
 }
 
+/* Works on a part of its own, the same in each job of as many items and threads: what the thread
+ * wrote in the last one is in its caches, while cores that are far apart take long to pass a cache
+ * line on. Then it helps with the others.
+ */
 static void work(struct job *job, int thread)
 {
     struct atc_share share = {.thread = thread};
-    while (take_chunk(job, &share.begin, &share.end))
-        job->fn(job->context, &share);
+    for (int i = 0; i < job->n_parts; i++) {
+        struct part *part = job->parts + (thread + i) % job->n_parts;
+        while (take_chunk(job, part, &share))
+            job->fn(job->context, &share);
+    }
 }
 
 /* Takes the free seats away: no item is left. For the caller and for those who have joined. */
@@ -393,6 +410,19 @@ static void give_job(struct atc_workers *group, const struct job *job)
     atomic_fetch_and(&group->used, ~(UINT64_C(1) << (job - group->jobs)));
 }
 
+/* Cuts the items into a part for each thread. */
+static void divide(struct job *job, int64_t items)
+{
+    job->n_parts = job->threads < MAX_PARTS ? job->threads : MAX_PARTS;
+    const int64_t each = items / job->n_parts, longer = items % job->n_parts;
+    int64_t begin = 0;
+    for (int i = 0; i < job->n_parts; i++) {
+        job->parts[i].end = begin + each + (i < longer);
+        atomic_store_explicit(&job->parts[i].next, begin, memory_order_relaxed);
+        begin = job->parts[i].end;
+    }
+}
+
 /* The fewest items that a thread takes at a time. */
 static int64_t least_chunk(int64_t items, int threads)
 {
@@ -418,9 +448,8 @@ void atc_parallel(struct atc_workers *group, int threads, int64_t items, pool_fn
     job->fn = fn;
     job->context = context;
     job->threads = threads;
-    job->items = items;
     job->least = least_chunk(items, threads);
-    atomic_store_explicit(&job->next_item, 0, memory_order_relaxed);
+    divide(job, items);
     atomic_store_explicit(&job->state, (threads - 1) * SEAT, memory_order_release);
     stress();
     atomic_fetch_or(&group->open, UINT64_C(1) << (job - group->jobs));
