@@ -40,6 +40,19 @@ static inline struct pool2d_taps taps_inside(int64_t start, int64_t taps, int64_
     return (struct pool2d_taps){first < last ? first : last, last};
 }
 
+/* The results of a row, [first, last), all of whose columns lie inside. */
+struct pool2d_results {
+    int64_t first, last;
+};
+
+static inline struct pool2d_results results_inside(const struct pool2d_params *p)
+{
+    const int64_t room = p->w + p->pl - ((p->kw - 1) * p->dw + 1); /* behind the first window */
+    const int64_t last = room < 0 ? 0 : min_i64(room / p->sw + 1, p->ow);
+    const int64_t first = ceil_div(p->pl, p->sw);
+    return (struct pool2d_results){first < last ? first : last, last};
+}
+
 /* True if a row of results may take long enough that it is to ask between. Asking costs as much as
  * some taps: kernels are compiled twice, and where this is false they never ask.
  */

@@ -56,6 +56,69 @@ static inline __attribute__((always_inline)) void pool_block(struct atc_meter *m
         vf_store(out + part * VF, acc[part]);
 }
 
+/* Results [ox, end) of a channel block, all of whose columns lie inside: `rows` rows from
+ * `first_row` on. Width and kind are constants where this is inlined.
+ */
+static inline __attribute__((always_inline)) void pool_inside(const struct pool2d_params *p,
+                                                              enum pool2d_kind kind, int64_t kw,
+                                                              const float *first_row, int64_t rows,
+                                                              int64_t ox, int64_t end, float *out)
+{
+    const int64_t row_step = p->dh * p->w * POOL_C0, step = p->dw * POOL_C0;
+    const vf divisor = vf_set1((float)(rows * kw)), zero = vf_set1(0);
+    for (; ox < end; ox++) {
+        const float *window = first_row + (ox * p->sw - p->pl) * POOL_C0;
+        vf acc[PARTS];
+        for (int part = 0; part < PARTS; part++)
+            acc[part] = kind == POOL_MAX ? vf_set1(-INFINITY) : zero;
+        for (int64_t i = 0; i < rows; i++, window += row_step)
+            for (int part = 0; part < PARTS; part++) {
+                vf row = kind == POOL_MAX ? acc[part] : zero;
+#pragma GCC unroll 3
+                for (int64_t j = 0; j < kw; j++) {
+                    const vf x = vf_load(window + j * step + part * VF);
+                    row = kind == POOL_MAX ? vf_max(row, x) : vf_add(row, x);
+                }
+                acc[part] = kind == POOL_MAX ? row : vf_add(acc[part], row);
+            }
+        for (int part = 0; part < PARTS; part++)
+            vf_store(out + ox * POOL_C0 + part * VF,
+                     kind == POOL_MAX ? acc[part] : vf_div(acc[part], divisor));
+    }
+}
+
+/* A row of results of a channel block: those at its ends are asked tap by tap. */
+static void pool_short_row(struct atc_meter *meter, const float *plane, int64_t oy, float *out)
+{
+    const struct pool2d_params *p = meter->args->params;
+    const int64_t y0 = oy * p->sh - p->pt;
+    const struct pool2d_taps y = taps_inside(y0, p->kh, p->dh, p->h);
+    const int64_t rows = y.last - y.first;
+    struct pool2d_results inside = results_inside(p);
+    /* A mean may be over other elements than those that are added. */
+    if (rows <= 0 || (p->kind == POOL_AVG && p->include_pad))
+        inside.last = inside.first;
+    const float *first_row = plane + (y0 + y.first * p->dh) * p->w * POOL_C0;
+    for (int64_t ox = 0; ox < inside.first; ox++)
+        pool_block(meter, false, plane, oy, ox, out + ox * POOL_C0);
+#define INSIDE(kind, kw) pool_inside(p, kind, kw, first_row, rows, inside.first, inside.last, out)
+    if (p->kind == POOL_MAX && p->kw == 2)
+        INSIDE(POOL_MAX, 2);
+    else if (p->kind == POOL_MAX && p->kw == 3)
+        INSIDE(POOL_MAX, 3);
+    else if (p->kind == POOL_MAX)
+        INSIDE(POOL_MAX, p->kw);
+    else if (p->kw == 2)
+        INSIDE(POOL_AVG, 2);
+    else if (p->kw == 3)
+        INSIDE(POOL_AVG, 3);
+    else
+        INSIDE(POOL_AVG, p->kw);
+#undef INSIDE
+    for (int64_t ox = inside.last; ox < p->ow; ox++)
+        pool_block(meter, false, plane, oy, ox, out + ox * POOL_C0);
+}
+
 /* Column j of the window for n ≤ VF neighbouring results; lanes whose tap is outside get `outside`.
  * `row` is the input row; `x0` is where the first result's window begins.
  */
@@ -172,7 +235,9 @@ static inline __attribute__((always_inline)) void pool_rows(const struct kernel_
         const int64_t oy = item % p->oh;
         const float *plane = src + item / p->oh * p->h * p->w * p->c0;
         float *out = dst + item * p->ow * p->c0;
-        if (p->c0 == POOL_C0) {
+        if (p->c0 == POOL_C0 && !is_long) {
+            pool_short_row(&meter, plane, oy, out);
+        } else if (p->c0 == POOL_C0) {
             for (int64_t ox = 0; ox < p->ow && !(is_long && atc_spend(&meter, 1)); ox++)
                 pool_block(&meter, is_long, plane, oy, ox, out + ox * POOL_C0);
         } else {
