@@ -1,5 +1,6 @@
 """Writer and reader together: what was compiled comes back, the same bytes each time, and no bytes do harm."""
 
+import hashlib
 import json
 import os
 import random
@@ -18,8 +19,9 @@ import pytest
 from atcpy.errors import PackageCorrupt
 from atcpy.ir import Tensor, TensorDesc, walk
 from atcpy.ir.dump import dump
+from atcpy.kernels.table import families
 from atcpy.om import writer
-from atcpy.om.container import Partition, Verify
+from atcpy.om.container import FORMAT_VERSION, Partition, Verify
 from atcpy.om.inout import TensorInfo
 from atcpy.om.reader import Package, PackagedModel, parse_package, read_model, read_package
 from atcpy.om.schema.ge_ir_pb2 import ModelDef, OpDef
@@ -349,13 +351,20 @@ def test_hostile_model_behind_a_right_checksum(change: object, small: bytes) -> 
     assert outcome(mutant) == ("ok" if change is HOSTILE["format without blocks"] else "P0005")
 
 
+def test_the_format_follows_the_arguments_of_kernels() -> None:
+    """A package of other arguments would be refused by its numbers, or read as other ones: change both together."""
+    digest = hashlib.sha256(repr(sorted(families().items())).encode()).hexdigest()
+    assert (FORMAT_VERSION, digest[:16]) == (2, "da5d25a47f803a96")
+
+
 HOSTILE_TASKS = {
     "tasks though shapes are unknown": (lambda m: m.attr.update({"atcpy_shapes": "unknown"}), "P0005"),
     "default of an input that there is not": (lambda m: m.attr.update({"atcpy_default_inputs": "1"}), "P0005"),
     "default of a name": (lambda m: m.attr.update({"atcpy_default_inputs": "x"}), "P0005"),
     "gears of a model that has none": (lambda m: m.attr.update({"atcpy_gears": "[]"}), "P0005"),
     "plans that are no list": (lambda m: m.attr.update({"atcpy_clusters": "{}"}), "P0005"),
-    "newer records": (lambda m: m.attr.update({"atcpy_format": "2"}), "P0002"),
+    "newer records": (lambda m: m.attr.update({"atcpy_format": "3"}), "P0002"),
+    "older records": (lambda m: m.attr.update({"atcpy_format": "1"}), "P0005"),
     "records of no version": (lambda m: m.attr.clear(), "P0005"),
     "version with a huge number": (lambda m: m.attr.update({"atcpy_format": "9" * 5000}), "P0005"),
     "version in other digits": (lambda m: m.attr.update({"atcpy_format": "\u0661"}), "P0005"),

@@ -94,7 +94,7 @@ def has_group(message: Message) -> bool:
 
 def message(rng: random.Random) -> ModelTaskDef:
     info = ModelTaskDef(version="1", memory_size=rng.randrange(1 << 40), weight_size=7)
-    info.attr["atcpy_format"] = "1"
+    info.attr["atcpy_format"] = "2"
     for number in range(rng.randrange(6)):
         task = info.task.add(id=number, stream_id=rng.randrange(3))
         if rng.random() < 0.3:
