@@ -67,8 +67,8 @@ static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
     /* Weights are read once for each chunk, products computed for each digit. */
     const int64_t read = atc_mul(b.chunks, atc_mul(b.panels * INT4_PANEL, b.row_bytes));
     const int64_t in_bytes = atc_mul(b.chunk_rows, row_total(&b));
-    const int64_t in_floats =
-        atc_mul(atc_add(INT4_RUN * INT4_STEP, b.chunk_rows), INT4_PANEL * (int64_t)sizeof(float));
+    const int64_t in_floats = atc_mul(atc_add(INT4_RUN * INT4_STEP, b.chunk_rows),
+                                      INT4_MAX_PANELS * INT4_PANEL * (int64_t)sizeof(float));
     return (struct kernel_cost){
         .items = atc_mul(b.chunks, b.groups),
         .work = atc_add(atc_div(products(p), 16), atc_div(read, 64)),
