@@ -75,6 +75,11 @@ class Figures:
         """The peers, in order."""
         return list(dict.fromkeys(peer.engine for figure in self.figures for peer in figure.peers))
 
+    @property
+    def our_version(self) -> str:
+        """The version of atcpy, whatever it computed in."""
+        return next(version for name, version in self.versions.items() if name.split("-")[0] == "atcpy")
+
     def of(self, model: str, threads: int) -> Figure | None:
         """The figure of a model with so many threads."""
         return next((each for each in self.figures if (each.model, each.threads) == (model, threads)), None)
@@ -145,7 +150,7 @@ def _name(engine: str) -> str:
 
 def _head(figures: Figures) -> Iterator[Html]:
     """The title, and what each colour stands for."""
-    title = f"How many times faster atcpy {figures.versions['atcpy']} is"
+    title = f"How many times faster atcpy {figures.our_version} is"
     yield text(title, MARGIN, 26, style="font-size: 16px; font-weight: 600")
     x = MARGIN
     for number, engine in enumerate(figures.engines):

@@ -50,6 +50,16 @@ def picture(tmp_path: Path) -> ElementTree.Element:
     return ElementTree.fromstring((tmp_path / "a.svg").read_text(encoding="utf-8"))
 
 
+def test_figures_in_bfloat16_are_drawn_too(tmp_path: Path) -> None:
+    versions = {"atcpy-bf16": "0.1.0", "openvino-bf16": "2026.4.1"}
+    figures = written(
+        tmp_path / "a.json", versions=versions, comparisons=[comparison("one", 1, **{"openvino-bf16": 3.0})]
+    )
+    ratio_plot.main([figures], svg=tmp_path / "a.svg")
+    drawn = texts(ElementTree.fromstring((tmp_path / "a.svg").read_text(encoding="utf-8")))
+    assert "How many times faster atcpy 0.1.0 is" in drawn and "than OpenVINO in bfloat16 2026.4.1" in drawn
+
+
 def texts(picture: ElementTree.Element) -> list[str]:
     return [each.text or "" for each in picture.iter(f"{SVG}text")]
 

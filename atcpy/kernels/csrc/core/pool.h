@@ -26,16 +26,17 @@ void atc_set_cores(struct atc_workers *workers, int cores);
 bool atc_enter(struct atc_workers *workers);
 void atc_leave(struct atc_workers *workers, bool counts);
 
-/* What one call works on: items [begin, end), on behalf of participant `thread`, counted from 0,
- * the caller. What it notes in `kept`, zero at first, the next call of this participant finds
- * there.
- */
 enum { POOL_KEPT = 2 };
+
+/* What one call works on: items [begin, end), on behalf of participant `thread`, counted from 0, the
+ * caller. What it notes in `kept`, zero at first, the next call of this participant finds there.
+ */
 struct atc_share {
     int64_t begin, end;
     int thread;
     uint64_t kept[POOL_KEPT];
 };
+
 typedef void (*pool_fn)(void *context, struct atc_share *share);
 
 /* Deals `items` out to the calling thread and to as many workers as find a free core, at most
