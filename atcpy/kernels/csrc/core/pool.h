@@ -28,8 +28,9 @@ void atc_leave(struct atc_workers *workers, bool counts);
 
 enum { POOL_KEPT = 2 };
 
-/* What one call works on: items [begin, end), on behalf of participant `thread`, counted from 0, the
- * caller. What it notes in `kept`, zero at first, the next call of this participant finds there.
+/* What one call works on: items [begin, end), on behalf of participant `thread`, counted from 0,
+ * the caller. What it notes in `kept`, zero at first, the next call of this participant finds
+ * there.
  */
 struct atc_share {
     int64_t begin, end;
