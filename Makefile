@@ -176,9 +176,9 @@ $(TSAN)/build.ninja: | $(STAMP)
 
 tsan: $(TSAN)/build.ninja ## the worker pool, runs of plans by many threads and mapped files under ThreadSanitizer, without Python
 	@$(NINJA) -C $(TSAN) -j $(JOBS) --quiet tests/csrc/threads tests/csrc/runs tests/csrc/mapped_files
-	TSAN_OPTIONS=halt_on_error=1:die_after_fork=0 $(TSAN)/tests/csrc/threads
+	TSAN_OPTIONS=halt_on_error=1:die_after_fork=0 timeout 300 $(TSAN)/tests/csrc/threads
 	TSAN_OPTIONS=halt_on_error=1 $(TSAN)/tests/csrc/mapped_files
-	TSAN_OPTIONS=halt_on_error=1:die_after_fork=0 $(TSAN)/tests/csrc/runs
+	TSAN_OPTIONS=halt_on_error=1:die_after_fork=0 timeout 300 $(TSAN)/tests/csrc/runs
 
 # Valgrind knows no AVX-512: what its rows leave unwritten, fuzz_kernels finds by two runs over memory of other content.
 $(VALGRIND)/build.ninja: | $(STAMP)

@@ -307,6 +307,11 @@ int main(void)
         if (pthread_create(threads + i, NULL, i < CALLERS ? call : load_and_free, argument) != 0)
             exit(2);
     }
+    /* A fork beside a thread that starts may leave a lock of the sanitizer's own closed in the
+     * child: let all have started.
+     */
+    while (atomic_load(&done) + atomic_load(&ended) < CALLERS * RUNS / 4)
+        sched_yield();
     for (int i = 0; i < FORKS; i++)
         run_in_child();
     for (int i = 0; i < CALLERS + LOADERS; i++)
