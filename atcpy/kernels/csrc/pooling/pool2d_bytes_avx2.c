@@ -59,7 +59,7 @@ max_short_row(struct atc_meter *meter, __m128i sign, const uint8_t *plane, int64
     const struct pool2d_taps y = taps_inside(y0, p->kh, p->dh, p->h);
     const struct pool2d_results inside = results_inside(p);
     const int64_t rows = y.last - y.first;
-    const uint8_t *first_row = plane + (y0 + y.first * p->dh) * p->w * C0;
+    const uint8_t *first_row = rows > 0 ? plane + (y0 + y.first * p->dh) * p->w * C0 : plane;
     for (int64_t ox = 0; ox < inside.first; ox++)
         max_of(meter, sign, false, plane, oy, ox, dst);
     if (p->kw == 2)

@@ -98,7 +98,7 @@ static void pool_short_row(struct atc_meter *meter, const float *plane, int64_t 
     /* A mean may be over other elements than those that are added. */
     if (rows <= 0 || (p->kind == POOL_AVG && p->include_pad))
         inside.last = inside.first;
-    const float *first_row = plane + (y0 + y.first * p->dh) * p->w * POOL_C0;
+    const float *first_row = rows > 0 ? plane + (y0 + y.first * p->dh) * p->w * POOL_C0 : plane;
     for (int64_t ox = 0; ox < inside.first; ox++)
         pool_block(meter, false, plane, oy, ox, out + ox * POOL_C0);
 #define INSIDE(kind, kw) pool_inside(p, kind, kw, first_row, rows, inside.first, inside.last, out)
