@@ -582,9 +582,8 @@ void conv2d_drive(const struct kernel_args *args, const struct conv2d_isa *isa)
         const int64_t chunk = outer % d.b.chunks, ng = outer / d.b.chunks;
         const int64_t g = ng % p->group, n = ng / p->group;
         const int64_t row0 = chunk * d.b.chunk_rows;
-        if (d.b.packed && args->kept[KEPT_INPUTS] != (uint64_t)outer + 1)
+        if (d.b.packed && !atc_keeps_inputs(args, outer))
             pack_rows(&d, n, g, row0);
-        args->kept[KEPT_INPUTS] = (uint64_t)outer + 1;
         const int64_t last = min_i64(min_i64(n1, (pair + 1) * CONV_PAIR), m1 - g * n1);
         for (int64_t at = pair * CONV_PAIR; at < last;) {
             const int64_t blocks = min_i64(isa->max_blocks, last - at);

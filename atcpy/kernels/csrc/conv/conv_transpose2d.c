@@ -319,9 +319,8 @@ static void drive(const struct kernel_args *args, const struct conv2d_isa *isa)
                           .row0 = chunk * d.b.chunk_rows,
                           .block0 = pair * CONV_PAIR};
         f.rows = min_i64(d.b.chunk_rows, d.b.y.steps - f.row0);
-        if (d.b.packed && args->kept[KEPT_INPUTS] != (uint64_t)outer + 1)
+        if (d.b.packed && !atc_keeps_inputs(args, outer))
             pack_rows(&d, f.n, f.group, f.row0);
-        args->kept[KEPT_INPUTS] = (uint64_t)outer + 1;
         const int64_t last = min_i64(min_i64(n1, (pair + 1) * CONV_PAIR), m1 - f.group * n1);
         for (; f.block0 < last; f.block0 += f.blocks) {
             f.blocks = (int)min_i64(isa->max_blocks, last - f.block0);

@@ -405,9 +405,8 @@ void winograd2d_drive(const struct kernel_args *args, const struct wino_isa *isa
         const int64_t pair = item % b->oc_pairs, chunk = item / b->oc_pairs;
         const int64_t block = pair * CONV_PAIR, first = chunk * b->chunk,
                       tiles = min_i64(b->chunk, b->tiles - first);
-        if (args->kept[KEPT_INPUTS] != (uint64_t)chunk + 1)
+        if (!atc_keeps_inputs(args, chunk))
             transform_inputs(&d, first, tiles);
-        args->kept[KEPT_INPUTS] = (uint64_t)chunk + 1;
         const bool has_filters = b->keeps_filters && (args->kept[KEPT_WEIGHTS] >> pair & 1) != 0;
         for (int64_t c1 = 0; c1 < b->c1; c1 += b->c1_run) {
             const struct run run = run_at(&d, block, c1);

@@ -89,6 +89,17 @@ struct kernel_args {
     int thread;            /* 0: the one that called the run */
 };
 
+/* Notes that the scratch holds inputs number `number`, as the family counts what it prepares; true
+ * if it did before, so that there is nothing to prepare.
+ */
+static inline bool atc_keeps_inputs(const struct kernel_args *args, int64_t number)
+{
+    const uint64_t mark = (uint64_t)number + 1;
+    const bool holds = args->kept[KEPT_INPUTS] == mark;
+    args->kept[KEPT_INPUTS] = mark;
+    return holds;
+}
+
 /* Whether the call is to end, whatever it leaves unwritten. Kernels with items that may take long
  * ask it between pieces of a millisecond or less, by core/pieces.h; between items the executor
  * does.

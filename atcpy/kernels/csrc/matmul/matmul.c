@@ -571,15 +571,13 @@ void matmul_drive(const struct kernel_args *args, const struct matmul_isa *isa)
             if (atc_spend(&meter, 1))
                 return;
             /* What is packed for the items that share it: rows, or panels. */
-            const uint64_t packed = (uint64_t)(item / sharing * d.b.k_blocks + first) + 1;
-            const bool is_packed = args->kept[KEPT_INPUTS] == packed;
+            const bool is_packed = atc_keeps_inputs(args, item / sharing * d.b.k_blocks + first);
             if (!d.direct && !is_packed)
                 pack_a(&d, &it, k0, run);
             if (d.b.keeps_panels)
                 run_chunks(&d, it, items, k0, run, is_packed);
             else
                 run_groups(&d, it, items, k0, run);
-            args->kept[KEPT_INPUTS] = packed;
         }
         item += items;
     }

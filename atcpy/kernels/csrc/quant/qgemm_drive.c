@@ -431,9 +431,8 @@ static void run_item(struct drive *d, int64_t item)
     if (d->isa->begin_rows != NULL)
         d->isa->begin_rows(at.rows);
     if (d->copied != chunk)
-        take_x(d, &at, d->args->kept[KEPT_INPUTS] == (uint64_t)chunk + 1);
+        take_x(d, &at, atc_keeps_inputs(d->args, chunk));
     d->copied = chunk;
-    d->args->kept[KEPT_INPUTS] = (uint64_t)chunk + 1;
     const uint8_t *w = p->w_packed == 1 ? (const uint8_t *)d->args->src[QGEMM_W] +
                                               (at.g * b->panels + first) * b->panel_bytes
                                         : pack_w(d, at.n, first, end);
