@@ -30,7 +30,7 @@ class OoLevel(IntEnum):
 
 
 class ImplMode(Enum):
-    """May a kernel use Winograd's algorithm, whose error is within 1e-4 of the output's scale?"""
+    """May a kernel use Winograd's algorithm, whose error is within 1e-4 of the output's scale in float32?"""
 
     HIGH_PERFORMANCE = "high_performance"
     HIGH_PRECISION = "high_precision"

@@ -5,6 +5,7 @@ The kernels round what they multiply in either case, and sum in the same order, 
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import product
 
 import ml_dtypes
@@ -17,10 +18,10 @@ from atcpy.ir.tensor import Array
 from atcpy.kernels import table
 from atcpy.kernels._kernels import Refused
 from atcpy.ops.conv.conv import MAX_BF16_SUM, bf16_operands
-from atcpy.ops.conv.winograd import as_winograd
+from atcpy.ops.conv.winograd import LARGE, SMALL, as_winograd
 from tests.effort import trials
 from tests.harness import load_task, make_node, run_op
-from tests.isa import BF16_ISAS, ISAS
+from tests.isa import BF16_ISAS
 
 BF16 = ml_dtypes.bfloat16
 X, RESIDUAL, Y = "i0", "i3", "o0"  # as make_node names them
@@ -52,11 +53,11 @@ CONVS: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, object]]] = {
 }
 
 
-def check(case: str, activation: str, types: frozenset[str], isa: str, *, winograd: bool = False) -> None:
+def check(case: str, activation: str, types: frozenset[str], isa: str, *, tile: int = 0) -> None:
     """Run a convolution on rounded numbers in float32, then with values stored as bfloat16."""
     x_shape, w_shape, attrs = CONVS[case]
     plain = case == "first"
-    rewrite = as_winograd if winograd else None
+    rewrite = partial(as_winograd, tile=tile) if tile else None
     rng = np.random.default_rng(len(case))
     x = rng.standard_normal(x_shape, np.float32)
     w = (rng.standard_normal(w_shape) / np.prod(w_shape[1:]) ** 0.5).astype(BF16)
@@ -69,7 +70,7 @@ def check(case: str, activation: str, types: frozenset[str], isa: str, *, winogr
         node = make_node("FusedConv", arrays, attrs | ACTIVATIONS[activation], constants=(1, 2))
         rows: list[str] = []
         results += run_op(node, arrays, blocked=not plain, isa=isa, threads=2, rows=rows, bf16=bf16, rewrite=rewrite)
-        family = "winograd2d" if winograd else "depthwise2d" if w_shape[1] == 1 else "conv2d"
+        family = "winograd2d" if tile else "depthwise2d" if w_shape[1] == 1 else "conv2d"
         assert rows[0].startswith(f"{family}_{'bf16' if X in bf16 else 'f32'}_")
     wide, narrow = results
     expected = wide.astype(narrow.dtype)
@@ -96,11 +97,11 @@ def test_results_are_rounded_when_they_are_activated(activation: str, isa: str) 
         check(case, activation, types | {Y}, isa)
 
 
-@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("isa", BF16_ISAS)
 @pytest.mark.parametrize("activation", ["Clip", "Swish"])
 def test_winograd_reads_and_writes_bfloat16(activation: str, isa: str) -> None:
-    for case, types in product(("padded", "not padded"), TYPES):
-        check(case, activation, types, isa, winograd=True)
+    for case, types, tile in product(("padded", "not padded"), TYPES, (LARGE, SMALL)):
+        check(case, activation, types, isa, tile=tile)
 
 
 @pytest.mark.parametrize("isa", BF16_ISAS)
@@ -183,7 +184,7 @@ PAIRS: dict[str, table.ParamValue] = {"weights": "bf16_vnni2"}
 # Parameters, and elements of x, weights, bias, residual and result.
 BASES: dict[str, tuple[dict[str, table.ParamValue], list[int]]] = {
     "conv2d": (WINDOW | GROUP | PAIRS | {"src_c0": 16}, [2880, 2 * 3 * 9 * 256, 20, 768, 768]),
-    "winograd2d": (WINDOW | GROUP | PAIRS, [2880, 2 * 3 * 9 * 256, 20, 768, 768]),
+    "winograd2d": (WINDOW | GROUP | PAIRS | {"tile": 4}, [2880, 2 * 3 * 9 * 256, 20, 768, 768]),
     "depthwise2d": (WINDOW | {"m": 40, "weights": "bf16"}, [2880, 3 * 9 * 16, 40, 1152, 1152]),
 }
 

@@ -38,9 +38,9 @@ BASES: dict[str, tuple[str, Params, list[int], int, str]] = {
     "conv2d_half": ("conv2d", GROUPED | HALF | {"src_c0": 16}, [2880, 6144, 32, 768, 32], 768, "f16"),
     "conv2d_plain": ("conv2d", WINDOW | {"group": 1, "c": 3, "cg": 3, "m": 20, "mg": 20, "src_c0": 1},
                      [180, 576, 20, 1 * 768], 768, "f32"),
-    "winograd2d": ("winograd2d", SQUARE | {"group": 1, "c": 40, "cg": 40, "m": 20, "mg": 20},
+    "winograd2d": ("winograd2d", SQUARE | {"tile": 4, "group": 1, "c": 40, "cg": 40, "m": 20, "mg": 20},
                    [2880, 13824, 20, 768], 768, "f32"),
-    "winograd2d_pairs": ("winograd2d", SQUARE | PAIRS | {"group": 1, "c": 40, "cg": 40, "m": 20, "mg": 20},
+    "winograd2d_pairs": ("winograd2d", SQUARE | PAIRS | {"tile": 2, "group": 1, "c": 40, "cg": 40, "m": 20, "mg": 20},
                          [2880, 13824, 20, 768], 768, "bf16"),
     "conv_transpose2d": ("conv_transpose2d", GROUPED, [2880, 6144, 32, 768], 768, "f32"),
     "depthwise2d": ("depthwise2d", WINDOW | {"c": 20, "m": 20}, [1920, 192, 20, 768], 768, "f32"),
@@ -53,7 +53,7 @@ BASES: dict[str, tuple[str, Params, list[int], int, str]] = {
 }  # fmt: skip
 DTYPES = {dtype.short: dtype.numpy for dtype in (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)}
 HUGE = 2**46
-FLAGS = {"src_c0", "transposed", "b_packed", "falls_back"}
+FLAGS = {"src_c0", "tile", "transposed", "b_packed", "falls_back"}
 MAY_BE_ZERO = {
     "conv2d": {"pt", "pl"},
     "winograd2d": {"pt", "pl"},
@@ -88,8 +88,13 @@ CHANGES: dict[str, list[tuple[Params, str]]] = {
         ({"kh": 2}, "not of 3x3"), ({"kw": 2}, "not of 3x3"), ({"weights": "f16"}, "too small or of another type"),
         ({"group": 2, "cg": 32, "mg": 16}, "not of 3x3 at stride 1 in one group"),
         ({"falls_back": 2}, "neither 0 nor 1"), ({"falls_back": -1}, "neither 0 nor 1"),
+        *[({"tile": tile}, "neither of 4x4 nor of 2x2") for tile in (0, 1, 3, 5, -2)],
+        ({"tile": 2}, "not in pairs"),
     ],
-    "winograd2d_pairs": [({"falls_back": 1}, "the definition of other weights")],
+    "winograd2d_pairs": [
+        ({"falls_back": 1}, "the definition of other weights"), ({"c": 39, "cg": 39}, "of odd channels"),
+        ({"tile": 3}, "neither of 4x4 nor of 2x2"),
+    ],
     "conv_transpose2d": [*BLOCKED, *GROUPS, *REACH],
     "depthwise2d": [*BLOCKED, *REACH, *STRIDES, ({"c": 21}, "as many"), ({"c": 33, "m": 33}, "too small")],
     "depthwise2d_half": [({"weights": "f32"}, "of another type"), ({"weights": "bf16"}, "of another type")],

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from atcpy.ir.tensor import Array
-from atcpy.ops.conv.winograd import as_winograd, gain
+from atcpy.ops.conv.winograd import SMALL, as_winograd, gain
 from atcpy.ops.core.opdef import KernelCall
 from tests.effort import trials
 from tests.harness import make_node, run_op
-from tests.isa import ISAS
+from tests.isa import BF16_ISAS, ISAS
 
 ACTIVATIONS = {
     "": lambda y: y,
@@ -200,3 +202,92 @@ def test_the_tiles_of_a_batch_are_counted_together(isa: str) -> None:
     one = replace(case, x=case.x[:1])
     assert np.array_equal(one.run(isa, 1, as_either), one.run(isa, 1, as_definition))
     assert np.array_equal(case.run(isa, 1, as_either), case.run(isa))
+
+
+# --- tiles of 2x2, whose factors are rounded to bfloat16 -----------------------------------------
+
+BF16 = ml_dtypes.bfloat16
+B_T = np.array([[1, 0, -1, 0], [0, 1, 1, 0], [0, -1, 1, 0], [0, 1, 0, -1]], np.float64)
+G = np.array([[1, 0, 0], [0.5, 0.5, 0.5], [0.5, -0.5, 0.5], [0, 0, 1]])
+A_T = np.array([[1, 1, 1, 0], [0, 1, -1, -1]], np.float64)
+
+
+def rounded(array: Array) -> Array:
+    """The nearest numbers that bfloat16 holds."""
+    result: Array = array.astype(np.float32).astype(BF16).astype(np.float64)
+    return result
+
+
+def in_pairs(case: Case) -> Case:
+    """The same with weights of bfloat16, and inputs so short that sums of 16 are exact in float32."""
+    return replace(case, x=rounded(case.x).astype(np.float32), w=case.w.astype(BF16))
+
+
+def run_small(case: Case, isa: str, threads: int = 1) -> Array:
+    arrays = [case.x, case.w, case.bias, case.residual]
+    attrs = {"pads": case.pads, "activation": case.activation, "multiplies_bf16": 1, **ALPHA_BETA}
+    node, rows = make_node("FusedConv", arrays, attrs, constants=(1, 2)), list[str]()
+    rewrite = partial(as_winograd, tile=SMALL)
+    [y] = run_op(node, arrays, blocked=True, isa=isa, threads=threads, rows=rows, rewrite=rewrite)
+    assert rows == [f"winograd2d_f32_{isa}"]
+    return y
+
+
+def small_tiles(case: Case) -> Array:
+    """What is activated: F(2x2, 3x3) in float64, but for the rounding of transformed inputs and filters."""
+    top, left, bottom, right = case.pads
+    n, _, h, w = case.x.shape
+    oh, ow = h + top + bottom - 2, w + left + right - 2
+    odd = ((0, 0), (0, 0), (top, bottom + oh % 2), (left, right + ow % 2))
+    x = np.pad(case.x.astype("f8"), odd)
+    tiles = np.lib.stride_tricks.sliding_window_view(x, (4, 4), (2, 3))[:, :, ::2, ::2]
+    inputs = rounded(np.einsum("ai,nchwij,bj->nchwab", B_T, tiles, B_T))
+    filters = rounded(np.einsum("ai,mcij,bj->mcab", G, case.w.astype("f8"), G))
+    sums = np.einsum("nchwab,mcab->nmhwab", inputs, filters, optimize=True)
+    y: Array = np.einsum("ia,nmhwab,jb->nmhiwj", A_T, sums, A_T)
+    y = y.reshape(n, case.w.shape[0], oh + oh % 2, ow + ow % 2)[:, :, :oh, :ow]
+    y = y if case.bias is None else y + case.bias[:, None, None]
+    return y if case.residual is None else y + case.residual
+
+
+@settings(max_examples=trials(120), deadline=None)
+@given(case=cases().filter(lambda case: case.x.shape[1] % 2 == 0).map(in_pairs))
+def test_small_tiles_multiply_rounded_factors(case: Case) -> None:
+    sums = small_tiles(case)
+    for isa in BF16_ISAS:
+        y, expected = run_small(case, isa), ACTIVATIONS[case.activation](sums)
+        np.testing.assert_allclose(y, expected, rtol=0, atol=1e-5 * np.abs(sums).max(), err_msg=isa)
+
+
+@pytest.mark.parametrize("isa", BF16_ISAS)
+@pytest.mark.parametrize("c", [64, 512])
+def test_small_tiles_err_at_most_twice_as_much_as_the_definition(c: int, isa: str) -> None:
+    case = make_case(np.random.default_rng(c), (1, 32, 14, 14), c)
+    exact = case.expected()
+    definition = replace(case, x=rounded(case.x), w=rounded(case.w)).expected()
+    y = run_small(replace(case, w=case.w.astype(BF16)), isa)
+    assert (y - exact).std() < 2 * (definition - exact).std()
+
+
+@pytest.mark.parametrize(("c", "m"), [(34, 70), (160, 40), (1088, 24)])  # of which the last are summed in runs
+@pytest.mark.parametrize("isa", BF16_ISAS)
+def test_small_tiles_do_not_depend_on_the_number_of_threads(isa: str, c: int, m: int) -> None:
+    case = in_pairs(make_case(np.random.default_rng(5), (2, m, 17, 22), c, activation="Swish", residual=True))
+    alone = run_small(case, isa)
+    sums = small_tiles(case)
+    np.testing.assert_allclose(alone, ACTIVATIONS["Swish"](sums), rtol=0, atol=1e-5 * np.abs(sums).max())
+    for threads in (2, 5, 64):
+        np.testing.assert_array_equal(run_small(case, isa, threads).view(np.uint32), alone.view(np.uint32))
+
+
+@pytest.mark.parametrize("isa", BF16_ISAS)
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_nan_and_infinity_stay_in_the_small_tiles_that_read_them(value: float, isa: str) -> None:
+    case = in_pairs(make_case(np.random.default_rng(6), (1, 20, 12, 12), 20))
+    finite = run_small(case, isa)
+    case.x[0, 3, 6, 6] = value  # read by the tiles of rows and columns 4 and 5, 6 and 7
+    y = run_small(case, isa)
+    assert not np.isfinite(y[:, :, 5:8, 5:8]).any()  # by the definition, too
+    outside = np.ones((12, 12), bool)
+    outside[4:8, 4:8] = False
+    np.testing.assert_array_equal(y[..., outside], finite[..., outside])

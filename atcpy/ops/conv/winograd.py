@@ -1,4 +1,4 @@
-"""Winograd's F(4x4, 3x3) in place of the definition: which convolutions it computes, and where it is faster."""
+"""Winograd's F(4x4, 3x3) and F(2x2, 3x3) in place of the definition: where they compute it, and are faster."""
 
 from __future__ import annotations
 
@@ -11,44 +11,53 @@ from atcpy.ops.core.opdef import KernelCall
 
 C0 = NC1HWC0.c0
 DIRECT, WINOGRAD = "conv2d", "winograd2d"
+LARGE, SMALL = 4, 2  # tiles, by their results in a row
 SMALLEST_GAIN = 1.2  # estimated; less is not worth the rounding error
-_TILE, _POSITIONS, _TAPS = 4, 36, 9
+SMALL_GAIN = 1.1  # of small tiles over large ones: less is not worth that their factors are rounded
+_KERNEL = 3
 # What the transforms take, in multiply-adds of a block. A package does not depend on the CPU: the estimates lie between
 # what AVX-512 and AVX2 gain (ADR 0022).
-_OF_FILTERS = 200  # of an input channel and a block of output channels
-_OF_INPUTS = 470  # of a tile and a block of input channels
-_OF_RESULTS = 250  # of a tile and a block of output channels
+_OF_FILTERS = {LARGE: 200, SMALL: 40}  # of an input channel and a block of output channels
+_OF_INPUTS = {LARGE: 470, SMALL: 110}  # of a tile and a block of input channels
+_OF_RESULTS = {LARGE: 250, SMALL: 80}  # of a tile and a block of output channels
 _CHUNK = 49  # tiles for which filters are transformed once; the kernel takes as many as fit into the cache
 _ONLY: Final = {"kh": 3, "kw": 3, "sh": 1, "sw": 1, "dh": 1, "dw": 1, "group": 1, "src_c0": C0}
-_PAIRS: Final = "bf16_vnni2"  # of which the definition multiplies two in the time of one in float32
+_PAIRS: Final = "bf16_vnni2"  # of which two are multiplied in the time of one in float32
 
 
-def takes_winograd(call: KernelCall) -> bool:
-    """Whether a launch is a convolution that `winograd2d` computes. The sizes of pictures may be open: where they turn
-    out to be small, it computes by the definition, but for pairs of bfloat16.
+def tiles_of(call: KernelCall) -> tuple[int, ...]:
+    """The tiles with which `winograd2d` computes a launch, if that is a convolution for it; empty if not.
+
+    The sizes of pictures may be open: where they turn out to be small, it computes by the definition, but for pairs of
+    bfloat16. Small tiles multiply such pairs, of which the second is never one beyond the last channel.
     """
-    if call.family != DIRECT or not _ONLY.items() <= call.params.items():
-        return False
-    return not (_is_open(call) and call.params["weights"] == _PAIRS) and not any(map(is_symbolic, _channels(call)))
+    if call.family != DIRECT or not _ONLY.items() <= call.params.items() or any(map(is_symbolic, _channels(call))):
+        return ()
+    if call.params["weights"] != _PAIRS:
+        return (LARGE,)
+    if _is_open(call):
+        return ()
+    return (LARGE,) if _size(call, "c") % 2 else (LARGE, SMALL)
 
 
-def as_winograd(call: KernelCall) -> KernelCall:
+def as_winograd(call: KernelCall, tile: int = LARGE) -> KernelCall:
     """Return the launch of `winograd2d` that computes what one of `conv2d` does."""
     params = {name: value for name, value in call.params.items() if name != "src_c0"}
-    return replace(call, family=WINOGRAD, params=params | {"falls_back": int(_is_open(call))})
+    return replace(call, family=WINOGRAD, params=params | {"tile": tile, "falls_back": int(_is_open(call))})
 
 
-def gain(call: KernelCall) -> float:
-    """Estimate how many times faster Winograd is, for one picture of the batch, of the example's size if that is open.
-    `takes_winograd` holds.
+def gain(call: KernelCall, tile: int = LARGE) -> float:
+    """Estimate how many times faster Winograd is with one of `tiles_of`, for one picture of the batch, of the example's
+    size if that is open.
     """
     (c, m), (oh, ow) = _channels(call), map(example, _picture(call))
-    tiles = -(-oh // _TILE) * -(-ow // _TILE)
+    tiles = -(-oh // tile) * -(-ow // tile)
     c_blocks, m_blocks = -(-c // C0), -(-m // C0)
-    products = _POSITIONS * tiles * c * m_blocks
-    filters = _OF_FILTERS * c * m_blocks * -(-tiles // _CHUNK)
-    borders = tiles * (_OF_INPUTS * c_blocks + _OF_RESULTS * m_blocks)
-    direct = _TAPS * oh * ow * c * m_blocks / (2 if call.params["weights"] == _PAIRS else 1)
+    rate = 2 if call.params["weights"] == _PAIRS else 1
+    products = (tile + _KERNEL - 1) ** 2 * tiles * c * m_blocks / (rate if tile == SMALL else 1)
+    filters = _OF_FILTERS[tile] * c * m_blocks * -(-tiles // _CHUNK)
+    borders = tiles * (_OF_INPUTS[tile] * c_blocks + _OF_RESULTS[tile] * m_blocks)
+    direct = _KERNEL**2 * oh * ow * c * m_blocks / rate
     return direct / (products + filters + borders)
 
 

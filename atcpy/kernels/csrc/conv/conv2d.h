@@ -470,7 +470,7 @@ static inline void conv2d_run_row(struct atc_meter *meter, const struct conv2d_i
 }
 
 extern const struct conv2d_isa conv2d_isa_scalar, conv2d_isa_sse2, conv2d_isa_neon, conv2d_isa_avx2,
-    conv2d_isa_avx512f;
+    conv2d_isa_avx512f, conv2d_isa_avx512bf16;
 
 void conv2d_drive(const struct kernel_args *args, const struct conv2d_isa *isa);
 

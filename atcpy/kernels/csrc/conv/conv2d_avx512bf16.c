@@ -43,7 +43,7 @@ COUNT_TO_14(DEFINE_PLAIN, 2)
 
 static const conv2d_micro blocked[] = {COUNT_TO_14(NAME, 1) COUNT_TO_14(NAME, 2)};
 static const conv2d_micro plain[] = {COUNT_TO_14(NAME_PLAIN, 1) COUNT_TO_14(NAME_PLAIN, 2)};
-static const struct conv2d_isa isa = {
+const struct conv2d_isa conv2d_isa_avx512bf16 = {
     .max_blocks = MAX_BLOCKS,
     .whole = {MAX_WIDTH, blocked, plain},
     .vnni = 2,
@@ -56,10 +56,10 @@ static const struct conv2d_isa isa = {
 
 void conv2d_f32_avx512bf16(const struct kernel_args *args)
 {
-    conv2d_drive(args, &isa);
+    conv2d_drive(args, &conv2d_isa_avx512bf16);
 }
 
 void conv2d_bf16_avx512bf16(const struct kernel_args *args)
 {
-    conv2d_drive(args, &isa);
+    conv2d_drive(args, &conv2d_isa_avx512bf16);
 }

@@ -7,6 +7,12 @@
  */
 enum { OF_FILTERS = 200, OF_INPUTS = 470, OF_RESULTS = 250, OF_CHUNK = 49 };
 
+/* Products of a tile for a pair of channels: one for each of the inputs that its results read. */
+static int64_t positions_of(int64_t tile)
+{
+    return (tile + WINO_TAPS - 1) * (tile + WINO_TAPS - 1);
+}
+
 /* Whether the definition takes no more multiply-adds. */
 static bool falls_back(const struct winograd2d_params *p)
 {
@@ -15,9 +21,9 @@ static bool falls_back(const struct winograd2d_params *p)
     const int64_t c1 = ceil_div(p->c, CONV_C0), m1 = ceil_div(p->m, CONV_C0);
     const int64_t filters = atc_mul(p->c, m1), results = atc_mul(p->n, atc_mul(p->oh, p->ow));
     const int64_t tiles =
-        atc_mul(p->n, atc_mul(ceil_div(p->oh, WINO_OUT), ceil_div(p->ow, WINO_OUT)));
-    const int64_t each =
-        atc_add(atc_mul(tiles, WINO_POSITIONS), atc_mul(ceil_div(tiles, OF_CHUNK), OF_FILTERS));
+        atc_mul(p->n, atc_mul(ceil_div(p->oh, WINO_LARGE), ceil_div(p->ow, WINO_LARGE)));
+    const int64_t each = atc_add(atc_mul(tiles, positions_of(WINO_LARGE)),
+                                 atc_mul(ceil_div(tiles, OF_CHUNK), OF_FILTERS));
     const int64_t borders = atc_mul(tiles, atc_add(OF_INPUTS * c1, OF_RESULTS * m1));
     return atc_mul(filters, atc_mul(results, WINO_TAPS * WINO_TAPS)) <=
            atc_add(atc_mul(filters, each), borders);
@@ -46,12 +52,21 @@ static const char *check(const struct task_view *task)
         return "the filters are not of 3x3 at stride 1 in one group";
     if (p->falls_back != 0 && (p->falls_back != 1 || p->weights == WEIGHTS_BF16_VNNI2))
         return "the definition of other weights, or falls_back is neither 0 nor 1";
+    if (p->tile != WINO_LARGE && p->tile != WINO_SMALL)
+        return "tiles are neither of 4x4 nor of 2x2 results";
+    if (p->tile == WINO_SMALL && (p->weights != WEIGHTS_BF16_VNNI2 || p->c % 2 != 0))
+        return "small tiles of weights that are not in pairs, or of odd channels";
     if (!falls_back(p))
         return NULL;
     const struct conv2d_params params = definition(p);
     struct task_view direct = *task;
     direct.params = &params;
     return conv2d_problem(&direct);
+}
+
+bool winograd2d_has_small_tiles(const struct task_view *task)
+{
+    return ((const struct winograd2d_params *)task->params)->tile == WINO_SMALL;
 }
 
 /* How the work is cut: an item is a pair of output blocks of a chunk of tiles, which are numbered
@@ -61,6 +76,7 @@ static const char *check(const struct task_view *task)
  * few, a thread keeps them for the chunks that follow.
  */
 struct blocking {
+    int64_t tile, in, positions;     /* results and inputs of a tile in a row; its products */
     int64_t tile_rows, tile_columns; /* of a picture */
     int64_t tiles;                   /* of all pictures */
     int64_t chunk, chunks;           /* tiles of a chunk, and how many of them there are */
@@ -68,7 +84,7 @@ struct blocking {
     int64_t runs;
     int64_t oc_pairs;
     bool keeps_filters;
-    int64_t input_stride, filter_stride; /* floats from one position to the next */
+    int64_t input_stride, filter_stride; /* numbers from one position to the next */
 };
 
 enum {
@@ -81,19 +97,29 @@ enum {
     MAX_KEPT_PAIRS = 64,        /* bits of a word */
 };
 
+/* How many transformed factors lie in the room of a float, at best. */
+static int64_t best_vnni(const struct winograd2d_params *p)
+{
+    return p->tile == WINO_SMALL ? 2 : 1;
+}
+
 static struct blocking block(const struct winograd2d_params *p, const struct atc_cpu *cpu)
 {
     struct blocking b = {
-        .tile_rows = ceil_div(p->oh, WINO_OUT),
-        .tile_columns = ceil_div(p->ow, WINO_OUT),
+        .tile = p->tile,
+        .in = p->tile + WINO_TAPS - 1,
+        .positions = positions_of(p->tile),
+        .tile_rows = ceil_div(p->oh, p->tile),
+        .tile_columns = ceil_div(p->ow, p->tile),
         .c1 = ceil_div(p->c, CONV_C0),
         .oc_pairs = ceil_div(ceil_div(p->m, CONV_C0), CONV_PAIR),
     };
+    const int64_t vnni = best_vnni(p), bytes = (int64_t)sizeof(float) / vnni;
     b.tiles = p->n * b.tile_rows * b.tile_columns;
-    const int64_t tile_bytes = WINO_POSITIONS * b.c1 * CONV_C0 * (int64_t)sizeof(float);
+    const int64_t tile_bytes = b.positions * b.c1 * CONV_C0 * bytes;
     const int64_t items = cpu->threads > 1 ? atc_min_items(cpu, MIN_ITEMS) : 1;
     const int64_t for_items = ceil_div(b.tiles, ceil_div(items, b.oc_pairs));
-    b.chunk = cpu->l2_bytes / tile_bytes;
+    b.chunk = cpu->l2_bytes / 2 / tile_bytes;
     if (b.chunk < GOOD_CHUNK)
         b.chunk = GOOD_CHUNK;
     b.chunk = min_i64(b.chunk, for_items);
@@ -102,19 +128,19 @@ static struct blocking block(const struct winograd2d_params *p, const struct atc
     b.chunk = ceil_div(b.tiles, ceil_div(b.tiles, b.chunk));
     b.chunks = ceil_div(b.tiles, b.chunk);
 
-    const int64_t filter_bytes = WINO_POSITIONS * CONV_PAIR * MATRIX * (int64_t)sizeof(float);
+    const int64_t filter_bytes = b.positions * CONV_PAIR * MATRIX * bytes;
     b.c1_run = conv2d_run_length(b.c1, cpu->l2_bytes / 2 / filter_bytes);
+    b.runs = ceil_div(b.c1, b.c1_run);
     /* Odd numbers of cache lines, so that positions do not share the sets of a cache. */
     b.input_stride = (b.c1 * b.chunk | 1) * CONV_C0;
-    b.filter_stride = (CONV_PAIR * b.c1_run * CONV_C0 + 1) * CONV_C0;
-    b.runs = ceil_div(b.c1, b.c1_run);
-    const int64_t run_bytes = WINO_POSITIONS * b.filter_stride * (int64_t)sizeof(float);
+    b.filter_stride = (CONV_PAIR * b.c1_run * CONV_C0 + vnni) * CONV_C0;
+    const int64_t run_bytes = b.positions * b.filter_stride * bytes;
     b.keeps_filters = b.chunks > 1 && b.oc_pairs <= MAX_KEPT_PAIRS &&
                       b.oc_pairs <= MAX_KEPT * cpu->l2_bytes / (run_bytes * b.runs);
     return b;
 }
 
-/* Floats of scratch. */
+/* Numbers in the scratch, each in the room of a float: pairs take half of it. */
 struct scratch {
     int64_t inputs, filters, sums;
 };
@@ -122,10 +148,10 @@ struct scratch {
 static struct scratch scratch_of(const struct blocking *b)
 {
     return (struct scratch){
-        .inputs = atc_mul(b->input_stride, WINO_POSITIONS),
-        .filters = atc_mul(b->filter_stride, WINO_POSITIONS) *
+        .inputs = atc_mul(b->input_stride, b->positions),
+        .filters = atc_mul(b->filter_stride, b->positions) *
                    (b->keeps_filters ? b->oc_pairs * b->runs : 1),
-        .sums = atc_mul(b->chunk, WINO_POSITIONS * CONV_PAIR * CONV_C0),
+        .sums = atc_mul(b->chunk, b->positions * CONV_PAIR * CONV_C0),
     };
 }
 
@@ -141,10 +167,9 @@ static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
     const int64_t items = atc_mul(b.chunks, b.oc_pairs);
     /* In vectors, as conv2d counts. What is in the scratch is computed once an item, or a run. */
     enum { TRANSFORM = 8 };
-    const int64_t filters = atc_mul(atc_mul(b.filter_stride, WINO_POSITIONS), b.runs);
+    const int64_t filters = atc_mul(atc_mul(b.filter_stride, b.positions), b.runs);
     const int64_t transforms = atc_add(r.inputs, atc_add(filters, r.sums));
-    const int64_t multiplied =
-        atc_mul(atc_mul(b.chunk, b.c1 * CONV_C0), WINO_POSITIONS * CONV_PAIR);
+    const int64_t multiplied = atc_mul(atc_mul(b.chunk, b.c1 * CONV_C0), b.positions * CONV_PAIR);
     return (struct kernel_cost){
         .items = items,
         .work = atc_mul(items, atc_add(multiplied, atc_mul(transforms / CONV_C0, TRANSFORM))),
@@ -158,16 +183,19 @@ DEFINE_FAMILY(winograd2d, WINOGRAD2D_FIELDS, .check = check, .cost = cost,
 
 struct drive {
     const struct winograd2d_params *p;
-    const struct wino_isa *isa;
+    const struct wino_transforms *transforms;
+    const struct conv2d_isa *gemm;
     struct blocking b;
     struct atc_meter *meter;
     const float *x, *bias, *residual; /* x and residual may be bfloat16, as y */
     struct conv2d_weights w;
     int64_t filters_bytes; /* of FILTERS weights */
     float *y;
-    float *inputs;  /* [WINO_POSITIONS][c1][chunk][16] */
-    float *filters; /* of a run, or of each: [WINO_POSITIONS][CONV_PAIR][c1_run][16][16] */
-    float *sums;    /* [WINO_POSITIONS][CONV_PAIR][chunk][16] */
+    int64_t vnni; /* how many of the transformed factors lie in the room of a float */
+    int64_t input_stride, filter_stride; /* floats from one position to the next */
+    float *inputs;                       /* [positions][c1][chunk][16 / vnni] */
+    float *filters; /* of a run, or of each: [positions][CONV_PAIR][c1_run][16][16 / vnni] */
+    float *sums;    /* [positions][CONV_PAIR][chunk][16] */
 };
 
 struct position {
@@ -191,17 +219,17 @@ static void next_tile(const struct blocking *b, struct position *at)
     at->n++;
 }
 
-/* Which of the WINO_IN positions from `first` on lie in [0, size): those in [*begin, *end). */
-static void find_inside(int64_t first, int64_t size, int64_t *begin, int64_t *end)
+/* Which of the `count` positions from `first` on lie in [0, size): those in [*begin, *end). */
+static void find_inside(int64_t first, int64_t count, int64_t size, int64_t *begin, int64_t *end)
 {
-    *begin = first < 0 ? min_i64(-first, WINO_IN) : 0;
+    *begin = first < 0 ? min_i64(-first, count) : 0;
     const int64_t last = size - first;
-    *end = last < *begin ? *begin : min_i64(last, WINO_IN);
+    *end = last < *begin ? *begin : min_i64(last, count);
 }
 
 static void transform_inputs(const struct drive *d, int64_t first, int64_t tiles)
 {
-    static const float zeros[WINO_IN * CONV_C0];
+    static const float zeros[WINO_MAX_IN * CONV_C0];
     const struct winograd2d_params *p = d->p;
     const struct blocking *b = &d->b;
     const int64_t pixel = conv2d_floats(p->x_type, CONV_C0), plane = p->h * p->w * pixel;
@@ -211,17 +239,18 @@ static void transform_inputs(const struct drive *d, int64_t first, int64_t tiles
         for (int64_t t = 0; t < tiles; t++, next_tile(b, &at)) {
             if (atc_spend(d->meter, MATRIX))
                 return;
-            const int64_t row = at.row * WINO_OUT - p->pt, column = at.column * WINO_OUT - p->pl;
+            const int64_t row = at.row * b->tile - p->pt, column = at.column * b->tile - p->pl;
             const float *x = d->x + (at.n * b->c1 + c1) * plane;
             struct wino_input tile = {.is_bf16 = p->x_type == CONV_BF16};
             int64_t top, bottom;
-            find_inside(row, p->h, &top, &bottom);
-            find_inside(column, p->w, &tile.begin, &tile.end);
-            for (int64_t r = 0; r < WINO_IN; r++)
+            find_inside(row, b->in, p->h, &top, &bottom);
+            find_inside(column, b->in, p->w, &tile.begin, &tile.end);
+            for (int64_t r = 0; r < b->in; r++)
                 tile.rows[r] = r < top || r >= bottom || tile.begin == tile.end
                                    ? zeros
                                    : x + ((row + r) * p->w + column + tile.begin) * pixel;
-            d->isa->input(&tile, d->inputs + (c1 * b->chunk + t) * CONV_C0, b->input_stride);
+            d->transforms->input(&tile, d->inputs + (c1 * b->chunk + t) * (CONV_C0 / d->vnni),
+                                 d->input_stride);
         }
     }
 }
@@ -246,7 +275,7 @@ static struct run run_at(const struct drive *d, int64_t block, int64_t c1)
         .length = min_i64(b->c1_run, b->c1 - c1),
         .blocks = (int)min_i64(CONV_PAIR, m1 - block),
         .transformed =
-            d->filters + (b->keeps_filters ? number : 0) * WINO_POSITIONS * b->filter_stride,
+            d->filters + (b->keeps_filters ? number : 0) * b->positions * d->filter_stride,
     };
 }
 
@@ -266,12 +295,12 @@ static const uint8_t *filters_of(const struct drive *d, const struct run *run, i
            ((run->block + block) * d->b.c1 + run->c1) * d->filters_bytes;
 }
 
-/* Some filters in float32: where they lie, or widened into the room of `w`. */
+/* Some filters as they are transformed: where they lie, or widened into the room of `w`. */
 static const float *widened(const struct drive *d, const uint8_t *filters, const float *scale)
 {
-    if (d->w.type == WEIGHTS_F32)
+    if (d->w.type == WEIGHTS_F32 || d->vnni == 2)
         return (const float *)filters;
-    d->isa->gemm->widen(d->w.type, (const uint16_t *)filters, scale, d->w.widened, FILTERS);
+    d->gemm->widen(d->w.type, (const uint16_t *)filters, scale, d->w.widened, FILTERS);
     return d->w.widened;
 }
 
@@ -288,36 +317,51 @@ static void transform_filters(const struct drive *d, const struct run *run)
             const uint8_t *next = i + 1 < run->length       ? filters + d->filters_bytes
                                   : block + 1 < run->blocks ? filters_of(d, run, block + 1)
                                                             : filters_of(d, &after, 0);
-            d->isa->filters(widened(d, filters, scale), (const float *)next,
-                            run->transformed + (block * run->length + i) * MATRIX,
-                            d->b.filter_stride);
+            d->transforms->filters(widened(d, filters, scale), (const float *)next,
+                                   run->transformed +
+                                       (block * run->length + i) * (MATRIX / d->vnni),
+                                   d->filter_stride);
         }
     }
+}
+
+/* The filters that are transformed after those of a run. */
+static struct conv2d_next next_filters(const struct drive *d, const struct run *run)
+{
+    const struct run after = run_after(d, run);
+    const int64_t bytes = after.blocks * after.length * d->filters_bytes;
+    const int64_t each = run->length * MATRIX / d->vnni; /* floats of a tile */
+    return (struct conv2d_next){.first = (const float *)filters_of(d, &after, 0),
+                                .stride = each,
+                                .tiles = bytes / (each * (int64_t)sizeof(float))};
 }
 
 /* Adds the products of a run: at each position a matrix of tiles by channels, times one of input by
  * output channels, which is a convolution of 1x1.
  */
-static void multiply(const struct drive *d, const struct run *run, int64_t tiles)
+static void multiply(const struct drive *d, const struct run *run, int64_t tiles,
+                     struct conv2d_next next)
 {
     static const float zeros[CONV_PAIR * CONV_C0];
     static const struct conv2d_tap tap;
     const struct blocking *b = &d->b;
-    const int64_t max_blocks = d->isa->gemm->max_blocks;
+    const int64_t max_blocks = d->gemm->max_blocks;
+    const int64_t step = CONV_C0 / d->vnni, matrix = MATRIX / d->vnni;
     const bool ends = run->c1 + run->length == b->c1;
-    for (int64_t position = 0; position < WINO_POSITIONS; position++)
+    const int64_t c_last = ends ? d->p->c - (b->c1 - 1) * CONV_C0 : CONV_C0;
+    for (int64_t position = 0; position < b->positions; position++)
         for (int64_t block = 0; block < run->blocks; block += max_blocks) {
             struct conv2d_tile tile = {
-                .in = d->inputs + position * b->input_stride + run->c1 * b->chunk * CONV_C0,
+                .in = d->inputs + position * d->input_stride + run->c1 * b->chunk * step,
                 .taps = &tap,
                 .n_taps = 1,
-                .c1_stride = b->chunk * CONV_C0,
+                .c1_stride = b->chunk * step,
                 .n_c1 = run->length,
-                .c_last = ends ? d->p->c - (b->c1 - 1) * CONV_C0 : CONV_C0,
+                .c_last = c_last / d->vnni,
                 .weights =
-                    run->transformed + position * b->filter_stride + block * run->length * MATRIX,
-                .weight_c1 = MATRIX,
-                .weight_stride = run->length * MATRIX,
+                    run->transformed + position * d->filter_stride + block * run->length * matrix,
+                .weight_c1 = matrix,
+                .weight_stride = run->length * matrix,
                 .bias = zeros,
                 .dst = d->sums + (position * CONV_PAIR + block) * b->chunk * CONV_C0,
                 .dst_step = CONV_C0,
@@ -326,7 +370,7 @@ static void multiply(const struct drive *d, const struct run *run, int64_t tiles
                 .first = run->c1 == 0,
                 .last = ends,
             };
-            conv2d_run_row(d->meter, d->isa->gemm, &tile, NULL, CONV_C0,
+            conv2d_run_row(d->meter, d->gemm, &tile, &next, step,
                            (int)min_i64(max_blocks, run->blocks - block), tiles);
         }
 }
@@ -345,9 +389,9 @@ static void finish(const struct drive *d, int64_t first, int64_t tiles, int64_t 
         for (int64_t t = 0; t < tiles; t++, next_tile(b, &at)) {
             if (atc_spend(d->meter, MATRIX))
                 return;
-            const int64_t row = at.row * WINO_OUT, column = at.column * WINO_OUT;
+            const int64_t row = at.row * b->tile, column = at.column * b->tile;
             const int64_t y_at = (at.n * m1 + block0 + block) * plane + row * p->ow + column;
-            d->isa->results(&(struct wino_results){
+            d->transforms->results(&(struct wino_results){
                 .sums = d->sums + (block * b->chunk + t) * CONV_C0,
                 .stride = CONV_PAIR * b->chunk * CONV_C0,
                 .bias = bias + block * CONV_C0,
@@ -357,8 +401,8 @@ static void finish(const struct drive *d, int64_t first, int64_t tiles, int64_t 
                 .dst_row = p->ow * pixel,
                 .residual_bf16 = p->residual_type == CONV_BF16,
                 .dst_bf16 = p->y_type == CONV_BF16,
-                .rows = min_i64(WINO_OUT, p->oh - row),
-                .columns = min_i64(WINO_OUT, p->ow - column),
+                .rows = min_i64(b->tile, p->oh - row),
+                .columns = min_i64(b->tile, p->ow - column),
                 .activation = (enum activation)p->activation,
                 .alpha = (float)p->alpha,
                 .beta = (float)p->beta,
@@ -379,9 +423,12 @@ void winograd2d_drive(const struct kernel_args *args, const struct wino_isa *isa
     }
     struct atc_meter meter = {.args = args};
     float filters[FILTERS]; /* widened */
+    const int64_t vnni = p->tile == WINO_SMALL ? isa->gemm->vnni : 1;
     struct drive d = {.p = p,
-                      .isa = isa,
+                      .transforms = p->tile == WINO_SMALL ? isa->small : isa->large,
+                      .gemm = isa->gemm,
                       .b = block(p, args->cpu),
+                      .vnni = vnni,
                       .meter = &meter,
                       .x = args->src[CONV_X],
                       .w = {.args = args,
@@ -399,6 +446,8 @@ void winograd2d_drive(const struct kernel_args *args, const struct wino_isa *isa
     const struct scratch r = scratch_of(b);
     d.filters = d.inputs + r.inputs;
     d.sums = d.filters + r.filters;
+    d.input_stride = b->input_stride / vnni;
+    d.filter_stride = b->filter_stride / vnni;
 
     for (int64_t item = args->begin; item < args->end; item++) {
         /* Output blocks vary fastest, so that neighbouring items share the inputs. */
@@ -410,9 +459,12 @@ void winograd2d_drive(const struct kernel_args *args, const struct wino_isa *isa
         const bool has_filters = b->keeps_filters && (args->kept[KEPT_WEIGHTS] >> pair & 1) != 0;
         for (int64_t c1 = 0; c1 < b->c1; c1 += b->c1_run) {
             const struct run run = run_at(&d, block, c1);
-            if (!has_filters)
+            struct conv2d_next next = {0};
+            if (!has_filters) {
                 transform_filters(&d, &run);
-            multiply(&d, &run, tiles);
+                next = next_filters(&d, &run);
+            }
+            multiply(&d, &run, tiles, next);
         }
         if (b->keeps_filters)
             args->kept[KEPT_WEIGHTS] |= UINT64_C(1) << pair;

@@ -1,11 +1,17 @@
 /* winograd2d: what conv2d computes, for filters of 3x3 at stride 1 in one group, by Winograd's
- * F(4x4, 3x3): a tile of 4x4 results takes 36 products for a pair of channels, where the definition
- * takes 144. Operands and arguments are those of conv2d, with blocks of input channels.
+ * F(4x4, 3x3) or F(2x2, 3x3): a tile of 4x4 results takes 36 products for a pair of channels, one
+ * of 2x2 takes 16, where the definition takes 144 and 36. Operands and arguments are those of
+ * conv2d, with blocks of input channels, and `tile`, 4 or 2.
  *
- *     y = Aᵀ [Σ (G g Gᵀ) ∘ (Bᵀ d B)] A      g: a filter of 3x3, d: 6x6 inputs; a sum over channels
+ *     y = Aᵀ [Σ (G g Gᵀ) ∘ (Bᵀ d B)] A      g: a filter of 3x3, d: 6x6 or 4x4 inputs; a sum over
+ *                                            channels
  *
- * The points of the interpolation are 0, ±1, ±2 and infinity. The filters are transformed in each
+ * The points of the interpolation are 0, ±1, (±2) and infinity. The filters are transformed in each
  * run (adr/0022). NaN and infinity spread over the tiles that read them.
+ *
+ * Tiles of 4x4 are multiplied in float32. Tiles of 2x2 are for weights in pairs of bfloat16: both
+ * factors are rounded to that type once they are transformed (adr/0029). Channels are even then:
+ * the second of a pair may not be one beyond c.
  *
  * It is chosen for sizes of a picture, which may be open then. A task that `falls_back` computes by
  * the definition where tiles turn out to be few: they do not pay for the transformed filters.
@@ -16,21 +22,21 @@
 #include "conv/conv2d.h"
 
 #define WINOGRAD2D_FIELDS(I64, I64S, F64, ENUM)                                                    \
-    CONV2D_SIZES(I64) I64(falls_back) CONV2D_TYPES(ENUM) CONV2D_FINISH(F64, ENUM)
+    CONV2D_SIZES(I64) I64(tile) I64(falls_back) CONV2D_TYPES(ENUM) CONV2D_FINISH(F64, ENUM)
 DECLARE_PARAMS(winograd2d, WINOGRAD2D_FIELDS)
 
 enum {
     WINO_TAPS = 3,
-    WINO_OUT = 4,                       /* results of a tile in a row or column */
-    WINO_IN = WINO_OUT + WINO_TAPS - 1, /* inputs that they read */
-    WINO_POSITIONS = WINO_IN * WINO_IN,
+    WINO_LARGE = 4, /* results of a tile in a row or column */
+    WINO_SMALL = 2,
+    WINO_MAX_IN = WINO_LARGE + WINO_TAPS - 1, /* inputs that they read */
 };
 
 /* The inputs of a tile in one block of channels. Rows in the padding are rows of zeros; columns
  * outside [begin, end) are in the padding. bfloat16 lie in the room of half as many floats.
  */
 struct wino_input {
-    const float *rows[WINO_IN]; /* from column `begin` on */
+    const float *rows[WINO_MAX_IN]; /* from column `begin` on */
     int64_t begin, end;
     bool is_bf16;
 };
@@ -49,18 +55,27 @@ struct wino_results {
     float alpha, beta;
 };
 
-/* What an ISA brings. Positions of what a transform writes lie `stride` floats apart. */
-struct wino_isa {
-    const struct conv2d_isa *gemm;
+/* The transforms of tiles of one size. Positions of what they write or read lie `stride` floats
+ * apart: sums are floats; filters and inputs, too, or pairs of bfloat16 if the VNNI factor of the
+ * products is 2.
+ */
+struct wino_transforms {
     /* G g Gᵀ of the filters from a block of input channels to one of output channels,
-     * [3][3][16][16]. `next` are those that it is called with next: to be prefetched, since weights
-     * mostly come from memory, and are read in too many places at once for the CPU to foresee.
+     * [3][3][16][16], in float32 or, where products read pairs, in pairs. `next` are those of the
+     * package that it is called with next: to be prefetched, since weights mostly come from memory,
+     * and are read in too many places at once for the CPU to foresee.
      */
     void (*filters)(const float *weights, const float *next, float *out, int64_t stride);
     /* Bᵀ d B */
     void (*input)(const struct wino_input *tile, float *out, int64_t stride);
     /* Aᵀ m A, and what follows the convolution */
     void (*results)(const struct wino_results *tile);
+};
+
+/* What an ISA brings: transforms of large tiles, of small ones, or both. */
+struct wino_isa {
+    const struct conv2d_isa *gemm;
+    const struct wino_transforms *large, *small;
 };
 
 void winograd2d_drive(const struct kernel_args *args, const struct wino_isa *isa);

@@ -1,11 +1,9 @@
-/* winograd2d on vectors of channels: the transforms in as few operations as their matrices have
- * common terms.
- */
-#include "conv/stored_vector.h"
-#include "conv/winograd2d.h"
-#include "simd/activation_vector.h"
+/* winograd2d on vectors of channels. */
+#include "conv/winograd2d_body_vector.h"
 
-#define ALWAYS_INLINE static inline __attribute__((always_inline))
+/* --- tiles of 4x4 ---------------------------------------------------------------------------- */
+
+enum { MATRIX = CONV_C0 * CONV_C0, IN = WINO_LARGE + WINO_TAPS - 1 };
 
 /* G times a column of three. */
 ALWAYS_INLINE void g_times(vf g0, vf g1, vf g2, vf *u)
@@ -21,14 +19,13 @@ ALWAYS_INLINE void g_times(vf g0, vf g1, vf g2, vf *u)
     u[5] = g2;
 }
 
-static void filters(const float *weights, const float *next, float *out, int64_t stride)
+static void filters_large(const float *weights, const float *next, float *out, int64_t stride)
 {
-    enum { MATRIX = CONV_C0 * CONV_C0 };
     for (int64_t i = 0; i < MATRIX; i += VF) {
 #pragma GCC unroll 9
         for (int64_t tap = 0; tap < WINO_TAPS * WINO_TAPS; tap++)
             __builtin_prefetch(next + tap * MATRIX + i);
-        vf part[WINO_TAPS][WINO_IN]; /* by columns */
+        vf part[WINO_TAPS][IN]; /* by columns */
 #pragma GCC unroll 3
         for (int64_t column = 0; column < WINO_TAPS; column++) {
             const float *at = weights + column * MATRIX + i;
@@ -36,12 +33,12 @@ static void filters(const float *weights, const float *next, float *out, int64_t
                     vf_load(at + 2 * WINO_TAPS * MATRIX), part[column]);
         }
 #pragma GCC unroll 6
-        for (int64_t row = 0; row < WINO_IN; row++) {
-            vf u[WINO_IN];
+        for (int64_t row = 0; row < IN; row++) {
+            vf u[IN];
             g_times(part[0][row], part[1][row], part[2][row], u);
 #pragma GCC unroll 6
-            for (int64_t column = 0; column < WINO_IN; column++)
-                vf_store(out + (row * WINO_IN + column) * stride + i, u[column]);
+            for (int64_t column = 0; column < IN; column++)
+                vf_store(out + (row * IN + column) * stride + i, u[column]);
         }
     }
 }
@@ -62,42 +59,17 @@ ALWAYS_INLINE void b_times(const vf *d, int64_t step, vf *v)
     v[5] = vf_fma(four, d1, vf_fnma(five, d3, d5));
 }
 
-ALWAYS_INLINE void transform_input(const struct wino_input *tile, bool is_bf16, float *out,
-                                   int64_t stride)
+ALWAYS_INLINE void put_float(float *position, int64_t lane, vf x)
 {
-    for (int64_t lane = 0; lane < CONV_C0; lane += VF) {
-        vf part[WINO_IN][WINO_IN]; /* by columns */
-#pragma GCC unroll 6
-        for (int64_t column = 0; column < WINO_IN; column++) {
-            vf d[WINO_IN];
-            if (column < tile->begin || column >= tile->end) {
-                for (int64_t row = 0; row < WINO_IN; row++)
-                    part[column][row] = vf_set1(0.0f);
-                continue;
-            }
-#pragma GCC unroll 6
-            for (int64_t row = 0; row < WINO_IN; row++)
-                d[row] =
-                    load_stored(tile->rows[row], is_bf16, (column - tile->begin) * CONV_C0 + lane);
-            b_times(d, 1, part[column]);
-        }
-#pragma GCC unroll 6
-        for (int64_t row = 0; row < WINO_IN; row++) {
-            vf v[WINO_IN];
-            b_times(&part[0][row], WINO_IN, v);
-#pragma GCC unroll 6
-            for (int64_t column = 0; column < WINO_IN; column++)
-                vf_store(out + (row * WINO_IN + column) * stride + lane, v[column]);
-        }
-    }
+    vf_store(position + lane, x);
 }
 
-static void input(const struct wino_input *tile, float *out, int64_t stride)
+static void input_large(const struct wino_input *tile, float *out, int64_t stride)
 {
     if (tile->is_bf16)
-        transform_input(tile, true, out, stride);
+        transform_input(tile, true, IN, b_times, put_float, out, stride);
     else
-        transform_input(tile, false, out, stride);
+        transform_input(tile, false, IN, b_times, put_float, out, stride);
 }
 
 /* Aᵀ times a column of six. */
@@ -111,66 +83,54 @@ ALWAYS_INLINE void a_times(const vf *m, int64_t step, vf *y)
     y[3] = vf_fma(vf_set1(8.0f), odd2, odd1) + m[5 * step];
 }
 
-static void results(const struct wino_results *t)
+static void results_large(const struct wino_results *tile)
 {
-    const enum activation activation = t->activation;
-    /* What is activated where it is stored is rounded after that. */
-    const bool by_floats = t->dst_bf16 && !activates_in_registers(activation);
-    const bool dst_bf16 = t->dst_bf16 && !by_floats;
-    float floats[WINO_OUT * WINO_OUT * CONV_C0];
-    float *dst = by_floats ? floats : t->dst;
-    const int64_t dst_row = by_floats ? WINO_OUT * CONV_C0 : t->dst_row;
-    const vf low = vf_set1(activation == ACT_CLIP ? t->alpha : 0.0f), high = vf_set1(t->beta);
-    for (int64_t lane = 0; lane < CONV_C0; lane += VF) {
-        vf part[WINO_IN][WINO_OUT]; /* by rows of positions */
-#pragma GCC unroll 6
-        for (int64_t row = 0; row < WINO_IN; row++) {
-            vf m[WINO_IN];
-#pragma GCC unroll 6
-            for (int64_t column = 0; column < WINO_IN; column++)
-                m[column] = vf_load(t->sums + (row * WINO_IN + column) * t->stride + lane);
-            a_times(m, 1, part[row]);
+    transform_results(tile, WINO_LARGE, a_times);
+}
+
+static const struct wino_transforms large = {filters_large, input_large, results_large};
+
+/* --- tiles of 2x2, whose factors are rounded to bfloat16 -------------------------------------- */
+
+ALWAYS_INLINE void put_rounded(float *position, int64_t lane, vf x)
+{
+    uint16_t rounded[VF];
+    vf_store_bf16(rounded, x);
+    vf_store(position + lane, vf_load_bf16(rounded));
+}
+
+static void filters_small(const float *weights, const float *next, float *out, int64_t stride)
+{
+    enum { POSITIONS = (WINO_SMALL + WINO_TAPS - 1) * (WINO_SMALL + WINO_TAPS - 1) };
+    for (int64_t i = 0; i < MATRIX; i += VF) {
+        vf g[WINO_TAPS * WINO_TAPS], u[POSITIONS];
+        for (int64_t tap = 0; tap < WINO_TAPS * WINO_TAPS; tap++) {
+            __builtin_prefetch((const uint16_t *)next + tap * MATRIX + i);
+            g[tap] = vf_load(weights + tap * MATRIX + i);
         }
-        const vf bias = vf_load(t->bias + lane);
-#pragma GCC unroll 4
-        for (int64_t column = 0; column < WINO_OUT; column++) {
-            if (column >= t->columns)
-                break;
-            vf y[WINO_OUT];
-            a_times(&part[0][column], WINO_OUT, y);
-            const int64_t at = column * CONV_C0 + lane;
-#pragma GCC unroll 4
-            for (int64_t row = 0; row < WINO_OUT; row++) {
-                if (row >= t->rows)
-                    break;
-                vf sum = y[row] + bias;
-                if (t->residual != NULL)
-                    sum = sum +
-                          load_stored(t->residual + row * t->residual_row, t->residual_bf16, at);
-                if (activation == ACT_RELU || activation == ACT_CLIP)
-                    sum = vf_at_least(low, sum);
-                if (activation == ACT_CLIP)
-                    sum = vf_at_most(high, sum);
-                store_stored(dst + row * dst_row, dst_bf16, at, sum);
-            }
-        }
-    }
-    if (activates_in_registers(activation))
-        return;
-    for (int64_t row = 0; row < t->rows; row++) {
-        float *at = dst + row * dst_row;
-        FOR_ISA(activate_stored)(activation, at, t->columns, CONV_C0, CONV_C0, t->alpha, t->beta);
-        for (int64_t i = 0; by_floats && i < t->columns * CONV_C0; i += VF)
-            store_stored(t->dst + row * t->dst_row, true, i, vf_load(at + i));
+        transform_small_filter(g, u);
+        for (int64_t at = 0; at < POSITIONS; at++)
+            put_rounded(out + at * stride, i, u[at]);
     }
 }
 
-static const struct wino_isa isa = {
-    .gemm = &FOR_ISA(conv2d_isa),
-    .filters = filters,
-    .input = input,
-    .results = results,
-};
+static void input_small(const struct wino_input *tile, float *out, int64_t stride)
+{
+    enum { SMALL_IN = WINO_SMALL + WINO_TAPS - 1 };
+    if (tile->is_bf16)
+        transform_input(tile, true, SMALL_IN, b_times_small, put_rounded, out, stride);
+    else
+        transform_input(tile, false, SMALL_IN, b_times_small, put_rounded, out, stride);
+}
+
+static void results_small(const struct wino_results *tile)
+{
+    transform_results(tile, WINO_SMALL, a_times_small);
+}
+
+static const struct wino_transforms small = {filters_small, input_small, results_small};
+
+static const struct wino_isa isa = {&FOR_ISA(conv2d_isa), &large, &small};
 
 void FOR_ISA(winograd2d_f32)(const struct kernel_args *args)
 {
