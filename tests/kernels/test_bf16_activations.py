@@ -223,6 +223,12 @@ def test_bfloat16_is_refused_for_weights_that_are_not_in_pairs() -> None:
         load("conv2d", {"weights": "bf16"})
 
 
+def test_bfloat16_is_refused_for_an_input_of_nchw() -> None:
+    with pytest.raises(Refused, match="not in pairs"):
+        load("conv2d", {"src_c0": 1, "sw": 2, "kw": 2})
+    load("conv2d", {"sw": 2, "kw": 2})
+
+
 def test_long_sums_are_refused_for_results_of_bfloat16() -> None:
     channels = MAX_BF16_SUM
     params = WINDOW | GROUP | PAIRS | {"n": 1, "h": 1, "w": 1, "oh": 1, "ow": 1, "kh": 1, "kw": 1, "src_c0": 16}

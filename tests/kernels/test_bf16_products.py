@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from atcpy.ir import Format, FormatKind
 from atcpy.ir.tensor import Array
 from atcpy.ops.conv.winograd import as_winograd
 from tests.effort import trials
@@ -78,6 +79,65 @@ def test_conv_of_any_size(isa: str, c: int, m: int, h: int, w: int, kernel: int,
     attrs: dict[str, object] = {"strides": (stride, stride), "pads": (kernel // 2,) * 4}
     if kernel <= min(h, w):
         check_conv(*operands(c + m, (1, max(c, 5), h, w), (m, max(c, 5), kernel, kernel)), attrs, isa)
+
+
+# Input of NCHW, weights, attributes: pairs are neighbouring columns. Of an odd number, the last pair has one.
+FIRST: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, object]]] = {
+    "stem of a residual network": ((1, 3, 33, 61), (40, 3, 7, 7), {"pads": (3, 3, 3, 3)}),
+    "even width, padded at the end": ((2, 3, 17, 30), (24, 3, 3, 3), {"pads": (0, 0, 1, 1)}),
+    "an even kernel": ((1, 1, 12, 64), (16, 1, 4, 6), {"pads": (1, 2, 1, 2)}),
+    "two columns": ((1, 4, 9, 35), (33, 4, 3, 2), {"strides": (1, 2)}),
+    "dilated rows": ((1, 2, 15, 41), (17, 2, 3, 3), {"strides": (3, 2), "dilations": (2, 1), "pads": (2, 1, 2, 1)}),
+    "narrower than the padding": ((1, 3, 5, 2), (16, 3, 5, 5), {"pads": (2, 6, 2, 6)}),
+    "padding wider than the row that is read": ((1, 1, 4, 1), (16, 1, 3, 5), {"pads": (1, 9, 1, 0)}),
+    "many rows": ((1, 3, 64, 300), (64, 3, 3, 3), {"pads": (1, 1, 1, 1)}),
+}
+
+
+@pytest.mark.parametrize("isa", BF16_ISAS)
+@pytest.mark.parametrize("case", FIRST)
+def test_first_conv_in_pairs_of_columns(case: str, isa: str) -> None:
+    x_shape, w_shape, attrs = FIRST[case]
+    x, w, bias = operands(8, x_shape, w_shape)
+    attrs = {"strides": (2, 2)} | attrs
+    node = make_node("Conv", [x, w, bias], attrs | PAIRS, constants=(1, 2))
+    rows: list[str] = []
+    [ours] = run_op(node, [x, w, bias], isa=isa, threads=2, rows=rows)
+    assert node.operand(1).desc.format == Format(FormatKind.N1C1HWC0N0_VNNI2, 1)
+    assert f"conv2d_f32_{'avx512bf16' if isa == 'amx' else isa}" in rows
+    np.testing.assert_allclose(ours, convolved(x, w, bias, attrs), rtol=0, atol=1e-6 * (4 + w[0].size ** 0.5 * 4))
+
+
+@pytest.mark.parametrize(
+    ("x", "w", "attrs"),
+    [
+        ((1, 3, 9, 9), (16, 3, 3, 3), {}), ((1, 3, 9, 9), (16, 3, 3, 3), {"strides": (2, 3)}),
+        ((1, 3, 9, 9), (16, 3, 3, 3), {"strides": (2, 1)}), ((1, 3, 9, 9), (16, 3, 3, 1), {"strides": (2, 2)}),
+        ((1, 3, 9, 9), (16, 3, 3, 3), {"strides": (2, 2), "dilations": (1, 2)}),
+        ((1, 3, 9, 4), (16, 3, 3, 3), {"strides": (2, 2)}),
+    ],
+)  # fmt: skip
+def test_other_first_convolutions_multiply_floats(
+    x: tuple[int, ...], w: tuple[int, ...], attrs: dict[str, object]
+) -> None:
+    arrays = operands(2, x, w)
+    node = make_node("Conv", arrays, attrs | PAIRS, constants=(1, 2))
+    [ours] = run_op(node, arrays)
+    assert node.operand(1).desc.format.kind is FormatKind.N1C1HWC0N0
+    wide = [arrays[0].astype(np.float64), rounded(arrays[1]), arrays[2].astype(np.float64)]
+    expected = reference_op(make_node("Conv", wide, attrs, constants=(1, 2)), wide)[0]
+    np.testing.assert_allclose(ours, expected, rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize("isa", BF16_ISAS)
+@pytest.mark.parametrize(("columns", "beside"), [(3, 1), (4, 0)])
+def test_nan_spreads_to_the_result_beside_it_where_columns_are_odd(columns: int, beside: int, isa: str) -> None:
+    x, w, bias = operands(5, (1, 3, 8, 16), (16, 3, 3, columns))
+    x[0, 1, 3, 11] = np.nan
+    attrs = {"strides": (2, 2)}
+    [ours] = run_op(make_node("Conv", [x, w, bias], attrs | PAIRS, constants=(1, 2)), [x, w, bias], isa=isa)
+    first = (11 - columns + 2 - beside) // 2
+    assert np.isnan(ours[0, 0, 1]).tolist() == [first <= column <= 5 for column in range(ours.shape[3])]
 
 
 @pytest.mark.parametrize("isa", BF16_ISAS)

@@ -36,6 +36,9 @@ PACKED: Params = MATMUL | {"b_packed": 1, "b_batch": [0, 0, 0, 0, 256], "weights
 BASES: dict[str, tuple[str, Params, list[int], int, str]] = {
     "conv2d": ("conv2d", GROUPED | {"src_c0": 16}, [2880, 6144, 32, 768], 768, "f32"),
     "conv2d_half": ("conv2d", GROUPED | HALF | {"src_c0": 16}, [2880, 6144, 32, 768, 32], 768, "f16"),
+    "conv2d_columns": ("conv2d",
+                       WINDOW | PAIRS | {"sw": 2, "group": 1, "c": 3, "cg": 3, "m": 20, "mg": 20, "src_c0": 1},
+                       [180, 768, 20, 1 * 768], 768, "bf16"),
     "conv2d_plain": ("conv2d", WINDOW | {"group": 1, "c": 3, "cg": 3, "m": 20, "mg": 20, "src_c0": 1},
                      [180, 576, 20, 1 * 768], 768, "f32"),
     "winograd2d": ("winograd2d", SQUARE | {"tile": 4, "group": 1, "c": 40, "cg": 40, "m": 20, "mg": 20},
@@ -76,6 +79,10 @@ STRIDES = [({"sh": HUGE}, "too far"), ({"sw": HUGE}, "too far")]
 CHANGES: dict[str, list[tuple[Params, str]]] = {
     "conv2d": [
         *BLOCKED, *GROUPS, *REACH, *STRIDES, ({"src_c0": 1}, "whole blocks"), ({"src_c0": 8}, "neither 1 nor 16"),
+    ],
+    "conv2d_columns": [
+        ({"sw": 1}, "another stride or dilation"), ({"sw": 3}, "another stride or dilation"),
+        ({"dw": 2}, "another stride or dilation"), ({"kw": 5}, "too small"), ({"x_type": "bf16"}, "of another type"),
     ],
     "conv2d_half": [({"weights": "f32"}, "too small or of another type"), ({"weights": "bf16"}, "of another type")],
     "conv2d_plain": [
@@ -175,7 +182,6 @@ def test_winograd_takes_weights_of_16_bits(weights: dict[str, str], dtype: type)
     ("base", "change", "reason"),
     [
         ("conv2d_half", {}, "with a scale"),
-        ("conv2d_plain", {}, "an input that is not"),
         ("conv_transpose2d", {}, "does not multiply"),
         ("depthwise2d", {}, "multiplied alone"),
         ("matmul_packed", {"a_col": 4, "a_row": 1}, "an input that is not"),

@@ -130,13 +130,23 @@ def layout_conv(node: Node, at_hand: tuple[Format, ...]) -> Layout | Reject:
     group = node.int_attr("group", 1)
     plain_input = c <= MAX_PLAIN_CHANNELS and group == 1 and at_hand[0].is_plain
     # A scale of the weights would be rounded with them.
-    in_pairs = node.int_attr(MULTIPLIES_BF16, 0) and not plain_input and node.input(4) is None
+    in_pairs = node.int_attr(MULTIPLIES_BF16, 0) and node.input(4) is None
+    in_pairs = in_pairs and (not plain_input or pairs_columns(node))
     blocks = FormatKind.N1C1HWC0N0_VNNI2 if in_pairs else FormatKind.N1C1HWC0N0
     weights = Format(blocks, 1 if plain_input else C0, group)
     if is_depthwise(node, node.operand(1)):
         weights = Format(FormatKind.C1HWC0, C0)
     inputs: list[Format | None] = [None if plain_input else NC1HWC0, weights, None, NC1HWC0, None]
     return Layout(tuple(inputs[: node.input_count]), (NC1HWC0,))
+
+
+def pairs_columns(node: Node) -> bool:
+    """Whether a convolution that reads NCHW multiplies pairs of neighbouring columns: at a stride of 2, the windows of
+    all results begin with the first of a pair.
+    """
+    window = conv_window(node, node.operand(1))
+    width = node.output.desc.static_shape[3]
+    return window.strides[1] == 2 and window.dilations[1] == 1 < window.kernel[1] and not same(width, 1)
 
 
 def lower_conv(node: Node) -> Iterable[KernelCall]:
@@ -175,7 +185,8 @@ def bf16_operands(node: Node) -> Bf16Operands:
         return Bf16Operands()
     if is_depthwise(node, node.operand(1)):
         return Bf16Operands(frozenset({0}), output=True)
-    in_pairs = lies_in_pairs(node.operand(1).desc) and node.operand(0).desc.static_shape[1] % 2 == 0
+    weights = node.operand(1).desc
+    in_pairs = lies_in_pairs(weights) and weights.format.c0 == C0 and node.operand(0).desc.static_shape[1] % 2 == 0
     products = prod(node.operand(1).desc.static_shape[1:]) * merged_groups_of(node)
     return Bf16Operands(frozenset({0} if in_pairs else ()), output=products <= MAX_BF16_SUM)
 

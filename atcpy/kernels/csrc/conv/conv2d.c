@@ -52,7 +52,8 @@ const char *conv2d_operands_problem(const struct task_view *task, int64_t c0, in
     const int64_t y = atc_mul(atc_mul(p->n, results), atc_mul(p->oh, p->ow));
     const int64_t filters = atc_mul(p->group, ceil_div(p->mg, CONV_C0) * CONV_C0);
     const int64_t inputs = ceil_div(p->cg, c0) * c0;
-    const int64_t w = atc_mul(filters, atc_mul(atc_mul(p->kh, p->kw), inputs));
+    const int64_t columns = conv2d_columns(c0, weights, p->kw);
+    const int64_t w = atc_mul(filters, atc_mul(atc_mul(p->kh, columns), inputs));
     if (!conv2d_holds(task, task->src + CONV_X, types.x_type, x) ||
         !weights_fit(task, CONV_W, weights, w) || !conv2d_holds(task, task->dst, types.y_type, y))
         return "an operand is too small or of another type";
@@ -69,9 +70,12 @@ const char *conv2d_problem(const struct task_view *task)
     if (problem != NULL)
         return problem;
     const bool has_scale = task->n_src > CONV_SCALE && task->src[CONV_SCALE].region != REGION_NONE;
-    if (p->weights == WEIGHTS_BF16_VNNI2 && (p->src_c0 != CONV_C0 || has_scale))
-        return "weights in pairs for an input that is not, or with a scale";
-    if (p->x_type == CONV_BF16 && (p->weights != WEIGHTS_BF16_VNNI2 || p->c % 2 != 0))
+    if (p->weights == WEIGHTS_BF16_VNNI2 && has_scale)
+        return "weights in pairs with a scale";
+    if (conv2d_pairs_columns(p->src_c0, p->weights) && (p->sw != 2 || p->dw != 1))
+        return "pairs of columns for another stride or dilation";
+    if (p->x_type == CONV_BF16 &&
+        (p->weights != WEIGHTS_BF16_VNNI2 || p->src_c0 != CONV_C0 || p->c % 2 != 0))
         return "an input of bfloat16 for weights that are not in pairs, or of odd channels";
     if (p->y_type == CONV_BF16 && atc_mul(p->cg, atc_mul(p->kh, p->kw)) > CONV_MAX_SUM)
         return "results of bfloat16 that sum too many products";
@@ -98,6 +102,7 @@ struct blocking {
     bool flat;   /* 1x1: the results of a plane are one long row, cut into rows of `row_len` */
     bool inside; /* input rows need neither padding nor de-interleaving */
     bool packed; /* input rows are copied: padded, de-interleaved, rounded or widened */
+    int64_t kw;  /* columns of a filter, as the weights lie */
     int64_t rows, row_len;
     int64_t row_step; /* rows of the input from one row of results to the next */
     int64_t chunk_rows, chunks;
@@ -148,6 +153,7 @@ static struct blocking block(const struct conv2d_params *p, const struct atc_cpu
     b.flat = p->kh == 1 && p->kw == 1 && needs_no_padding &&
              (p->sw > 1 || (p->sh == 1 && p->oh == p->h && p->ow == p->w));
     b.inside = needs_no_padding && p->sw == 1;
+    b.kw = conv2d_columns(p->src_c0, p->weights, p->kw);
     b.row_step = b.flat ? 1 : p->sh;
     b.packed = p->weights == WEIGHTS_BF16_VNNI2 || !b.inside;
     b.oc_pairs = ceil_div(ceil_div(p->mg, CONV_C0), CONV_PAIR);
@@ -156,7 +162,7 @@ static struct blocking block(const struct conv2d_params *p, const struct atc_cpu
     b.rows = b.flat ? ceil_div(p->oh * p->ow, b.row_len) : p->oh;
     b.phases = b.packed && !b.flat ? p->sw : 1;
     b.phase_len = b.flat     ? b.row_len
-                  : b.packed ? ceil_div((p->ow - 1) * p->sw + (p->kw - 1) * p->dw + 1, p->sw)
+                  : b.packed ? ceil_div((p->ow - 1) * p->sw + (b.kw - 1) * p->dw + 1, p->sw)
                              : p->w;
     b.c1 = ceil_div(p->cg, p->src_c0);
 
@@ -175,7 +181,7 @@ static struct blocking block(const struct conv2d_params *p, const struct atc_cpu
     b.chunks = ceil_div(b.rows, b.chunk_rows);
     b.in_rows = (b.chunk_rows - 1) * b.row_step + (p->kh - 1) * p->dh + 1;
 
-    const int64_t weight_bytes = CONV_PAIR * CONV_C0 * p->kh * p->kw * p->src_c0 * 4;
+    const int64_t weight_bytes = CONV_PAIR * CONV_C0 * p->kh * b.kw * p->src_c0 * 4;
     b.c1_run =
         p->y_type == CONV_BF16 ? b.c1 : conv2d_run_length(b.c1, cpu->l2_bytes / 8 / weight_bytes);
     return b;
@@ -212,7 +218,8 @@ struct kernel_cost conv2d_cost(const void *params, const struct atc_cpu *cpu)
 {
     const struct conv2d_params *p = params;
     const struct blocking b = block(p, cpu);
-    const int64_t widened = conv2d_widened_bytes(p->weights, b.c1_run * p->src_c0, p->kh * p->kw);
+    const int64_t taps = p->kh * b.kw;
+    const int64_t widened = conv2d_widened_bytes(p->weights, b.c1_run * p->src_c0, taps);
     const int64_t floats =
         b.packed ? atc_mul(atc_mul(b.in_rows, b.phases * b.phase_len), b.c1 * p->src_c0) : 0;
     /* Each row of a chunk is looked at for its taps, and so is each of its phases. */
@@ -222,7 +229,7 @@ struct kernel_cost conv2d_cost(const void *params, const struct atc_cpu *cpu)
     return (struct kernel_cost){
         .items = p->n * p->group * b.chunks * b.oc_pairs,
         .work = atc_div(atc_add(conv2d_products(p), packing), 16),
-        .scratch = atc_add(atc_add(conv2d_taps_bytes(p->kh * p->kw), widened), atc_mul(floats, 4))};
+        .scratch = atc_add(atc_add(conv2d_taps_bytes(taps), widened), atc_mul(floats, 4))};
 }
 
 DEFINE_FAMILY(conv2d, CONV2D_FIELDS, .check = conv2d_problem, .cost = conv2d_cost,
@@ -241,6 +248,8 @@ struct drive {
     struct conv2d_tap *taps;
     float *packed;
     int64_t vnni; /* of the micro-kernels in use: strides of their operands count pairs */
+    bool pairs_columns;
+    int64_t step; /* floats from one position of the input to the next */
     int64_t row_stride, c1_stride;
 };
 
@@ -286,7 +295,7 @@ static void pack_positions(const struct drive *d, const uint8_t *row, int64_t co
 {
     const struct kernel_args *args = d->meter->args;
     const struct conv2d_params *p = d->p;
-    const int64_t c0 = p->src_c0, packed_c0 = c0 / d->vnni;
+    const int64_t c0 = p->src_c0, packed_c0 = d->step;
     const int64_t x_pixel = c0 * conv2d_item(p->x_type);
     /* Floats are rounded even where they stay floats. */
     const bool converts =
@@ -301,7 +310,10 @@ static void pack_positions(const struct drive *d, const uint8_t *row, int64_t co
         const int64_t here = piece.end - piece.begin;
         if (converts && p->sw == 1)
             convert(d, from, to, here * c0);
-        else if (converts)
+        else if (converts && c0 == 1) { /* the stride is 2 */
+            d->isa->take_even((const float *)from, to, here);
+            convert(d, to, to, here);
+        } else if (converts)
             for (int64_t q = 0; q < here; q++)
                 convert(d, from + q * p->sw * x_pixel, to + q * packed_c0, c0);
         else if (p->x_type == CONV_BF16)
@@ -337,7 +349,7 @@ static void pack_phase(const struct drive *d, const uint8_t *row, int64_t w, int
     const int64_t begin = at >= 0 ? 0 : min_i64(steps(-at, p->sw), len);
     const int64_t inside = w > at ? min_i64(steps(w - at, p->sw), len) : 0;
     const int64_t end = inside > begin ? inside : begin;
-    const int64_t packed_c0 = c0 / d->vnni, pixel = packed_c0 * (int64_t)sizeof *out;
+    const int64_t packed_c0 = d->step, pixel = packed_c0 * (int64_t)sizeof *out;
     atc_clear(args, out, begin * pixel);
     atc_clear(args, out + end * packed_c0, (len - end) * pixel);
     if (begin < end)
@@ -345,12 +357,32 @@ static void pack_phase(const struct drive *d, const uint8_t *row, int64_t w, int
                        out + begin * packed_c0);
 }
 
+/* A padded row of w floats as pairs of bfloat16, of which the first begins with the first column of
+ * the padding.
+ */
+static void pack_pairs(const struct drive *d, const float *row, int64_t w, float *out)
+{
+    enum { LANES = 16 };
+    const struct kernel_args *args = d->meter->args;
+    uint16_t *to = (uint16_t *)out;
+    const int64_t len = 2 * d->b.phase_len, item = (int64_t)sizeof *to;
+    const int64_t begin = min_i64(d->p->pl, len), count = min_i64(w, len - begin);
+    const int64_t whole = count / LANES * LANES, end = begin + count;
+    atc_clear(args, to, begin * item);
+    atc_clear(args, to + end, (len - end) * item);
+    for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, whole / LANES);)
+        d->isa->narrow_bf16(row + piece.begin * LANES, to + begin + piece.begin * LANES,
+                            (piece.end - piece.begin) * LANES);
+    for (int64_t i = whole; i < count; i++)
+        to[begin + i] = bf16_of_f32(row[i]);
+}
+
 /* `count` results of a flat plane from number `first` on, by rows of the plane. */
 static void pack_flat(const struct drive *d, const uint8_t *plane, int64_t first, int64_t count,
                       float *out)
 {
     const struct conv2d_params *p = d->p;
-    const int64_t packed_c0 = p->src_c0 / d->vnni;
+    const int64_t packed_c0 = d->step;
     for (int64_t done = 0; done < count;) {
         const int64_t y = (first + done) / p->ow, x = (first + done) % p->ow;
         const int64_t here = min_i64(count - done, p->ow - x);
@@ -364,7 +396,7 @@ static void pack_flat(const struct drive *d, const uint8_t *plane, int64_t first
 /* A channel beyond the last one may hold anything: as the second of a pair it is multiplied. */
 static void clear_second_of_pair(const struct drive *d, float *out, int64_t channel)
 {
-    const int64_t step = d->p->src_c0 / d->vnni;
+    const int64_t step = d->step;
     for (struct atc_piece piece = {0}; atc_next_piece(d->meter->args, &piece, d->b.phase_len);)
         for (int64_t q = piece.begin; q < piece.end; q++)
             memset((uint16_t *)(out + q * step) + channel, 0, sizeof(uint16_t));
@@ -382,7 +414,8 @@ static void pack_rows(struct drive *d, int64_t n, int64_t g, int64_t row0)
     const int64_t c1_here = ceil_div(c_here, p->src_c0);
     for (int64_t c1 = 0; c1 < c1_here; c1++) {
         const uint8_t *x = (const uint8_t *)d->x + (n * c1_all + c1_first + c1) * plane;
-        const bool ends_in_pair = d->vnni == 2 && c1 == c1_here - 1 && c_here % 2 != 0;
+        const bool ends_in_pair =
+            d->vnni == 2 && !d->pairs_columns && c1 == c1_here - 1 && c_here % 2 != 0;
         for (int64_t r = 0; r < b->in_rows; r++) {
             if (atc_spend(d->meter, p->kh))
                 return;
@@ -406,9 +439,13 @@ static void pack_rows(struct drive *d, int64_t n, int64_t g, int64_t row0)
             for (int64_t phase = 0; phase < b->phases; phase++) {
                 if (atc_spend(d->meter, p->kw + b->phase_len))
                     return;
+                if (d->pairs_columns) {
+                    pack_pairs(d, (const float *)x + at * p->w, p->w, out);
+                    continue;
+                }
                 if (!phase_in_use(p, phase))
                     continue;
-                float *to = out + phase * b->phase_len * (p->src_c0 / d->vnni);
+                float *to = out + phase * b->phase_len * d->step;
                 pack_phase(d, x + at * p->w * x_pixel, p->w, phase, to);
                 if (ends_in_pair)
                     clear_second_of_pair(d, to, c_here % CONV_C0);
@@ -417,17 +454,26 @@ static void pack_rows(struct drive *d, int64_t n, int64_t g, int64_t row0)
     }
 }
 
+/* Taps that a row of a filter has for the micro-kernels. */
+static int64_t taps_of_row(const struct drive *d)
+{
+    return d->pairs_columns ? d->b.kw / 2 : d->b.kw;
+}
+
 /* Offsets of the kernel's taps from the first one's input. */
 static void fill_taps(struct drive *d)
 {
     const struct conv2d_params *p = d->p;
-    /* Column j * dw is position `at` of phase `phase`. */
-    const int64_t sw = d->b.packed ? p->sw : 1, phase_step = p->dw % sw, step = p->dw / sw;
+    /* Column j * dw is position `at` of phase `phase`. Pairs of columns at a stride of 2 are single
+     * ones at a stride of 1.
+     */
+    const int64_t kw = taps_of_row(d), sw = d->b.packed && !d->pairs_columns ? p->sw : 1;
+    const int64_t phase_step = p->dw % sw, step = p->dw / sw;
     for (int64_t i = 0; i < p->kh; i++)
-        for (int64_t j = 0, phase = 0, at = 0; j < p->kw && !atc_spend(d->meter, 1); j++) {
-            const int64_t position = phase * d->b.phase_len + at, tap = i * p->kw + j;
-            d->taps[tap].in = i * p->dh * d->row_stride + position * (p->src_c0 / d->vnni);
-            d->taps[tap].weights = tap * (p->src_c0 / d->vnni) * CONV_C0;
+        for (int64_t j = 0, phase = 0, at = 0; j < kw && !atc_spend(d->meter, 1); j++) {
+            const int64_t position = phase * d->b.phase_len + at, tap = i * kw + j;
+            d->taps[tap].in = i * p->dh * d->row_stride + position * d->step;
+            d->taps[tap].weights = tap * d->step * CONV_C0;
             phase += phase_step;
             at += step + (phase >= sw);
             phase -= phase >= sw ? sw : 0;
@@ -459,7 +505,7 @@ static struct conv2d_next next_rows(const struct drive *d, int64_t n, int64_t ro
     const int64_t rows = min_i64(d->b.chunk_rows * p->sh, p->h - first);
     if (!d->b.packed || d->b.flat || p->src_c0 != 1 || channel >= p->c || first < 0 || rows <= 0)
         return (struct conv2d_next){0};
-    const int64_t each = p->kh * p->kw * d->b.c1_run * CONV_C0; /* floats of a tile */
+    const int64_t each = p->kh * taps_of_row(d) * d->b.c1_run * CONV_C0; /* floats of a tile */
     return (struct conv2d_next){.first = d->x + ((n * p->c + channel) * p->h + first) * p->w,
                                 .stride = each,
                                 .tiles = rows * p->w / each};
@@ -479,7 +525,8 @@ static void run_blocks(const struct drive *d, int64_t n, int64_t g, int64_t row0
     const int64_t n1 = ceil_div(p->mg, CONV_C0), m1 = ceil_div(p->m, CONV_C0);
     const int64_t first_block = g * n1 + block0, y_plane = p->oh * p->ow * CONV_C0;
     const bool residual_bf16 = d->residual != NULL && p->residual_type == CONV_BF16;
-    const int64_t taps = p->kh * p->kw, weights_c1 = taps * p->src_c0 * CONV_C0;
+    const int64_t taps = p->kh * taps_of_row(d);
+    const int64_t weights_c1 = p->kh * b->kw * p->src_c0 * CONV_C0;
     const int64_t rows = min_i64(b->chunk_rows, b->rows - row0);
 
     float bias[CONV_PAIR * CONV_C0];
@@ -538,7 +585,7 @@ static void run_blocks(const struct drive *d, int64_t n, int64_t g, int64_t row0
                 b->flat ? min_i64(b->row_len, p->oh * p->ow - (row0 + r) * b->row_len) : b->row_len;
             if (ends && next_blocks == 0)
                 next = next_rows(d, n, row0 + b->chunk_rows, r);
-            conv2d_run_row(d->meter, d->isa, &tile, &next, p->src_c0 / d->vnni, blocks, len);
+            conv2d_run_row(d->meter, d->isa, &tile, &next, d->step, blocks, len);
         }
     }
 }
@@ -562,15 +609,22 @@ void conv2d_drive(const struct kernel_args *args, const struct conv2d_isa *isa)
                       .y = args->dst[0],
                       .taps = args->scratch,
                       .vnni = p->weights == WEIGHTS_BF16_VNNI2 ? isa->vnni : 1};
+    d.pairs_columns = d.vnni == 2 && p->src_c0 == 1;
+    d.step = p->src_c0 == 1 ? 1 : p->src_c0 / d.vnni;
+    if (d.pairs_columns) {
+        d.isa = isa->columns;
+        d.b.phases = 1;
+    }
     if (d.b.inside && p->x_type == CONV_BF16 && isa->vnni == 2)
         read_in_place(&d.b, p);
     if (isa->max_blocks == 1 && p->y_type != CONV_BF16)
         shorten_runs(&d.b, p, args->cpu);
-    const int64_t widened = conv2d_widened_bytes(p->weights, d.b.c1_run * p->src_c0, p->kh * p->kw);
-    d.w.widened = (float *)((uint8_t *)args->scratch + conv2d_taps_bytes(p->kh * p->kw));
+    const int64_t taps = p->kh * d.b.kw;
+    const int64_t widened = conv2d_widened_bytes(p->weights, d.b.c1_run * p->src_c0, taps);
+    d.w.widened = (float *)((uint8_t *)args->scratch + conv2d_taps_bytes(taps));
     d.packed = d.w.widened + widened / 4;
-    d.row_stride = d.b.phases * d.b.phase_len * (p->src_c0 / d.vnni);
-    d.c1_stride = d.b.packed ? d.b.in_rows * d.row_stride : p->h * p->w * (p->src_c0 / d.vnni);
+    d.row_stride = d.b.phases * d.b.phase_len * d.step;
+    d.c1_stride = d.b.packed ? d.b.in_rows * d.row_stride : p->h * p->w * d.step;
     fill_taps(&d);
     if (atc_was_stopped(args))
         return; /* not all taps may be written */

@@ -7,10 +7,13 @@
  *     scale     [m], a factor of each output channel's weights, optional; of 16-bit weights only
  *     y         NC1HWC0
  *
- * With weights in pairs of bfloat16, x is rounded to that type before it is multiplied; that needs
- * blocks of 16 channels and no scale. x may be of that type, then, if its channels are even: the
- * second of a pair may not be one beyond c. Residual and y may be bfloat16, too; sums are float32,
- * and rounded once.
+ * With weights in pairs of bfloat16, x is rounded to that type before it is multiplied; there is no
+ * scale then. Blocks of x may be of that type, if its channels are even: the second of a pair may
+ * not be one beyond c. Residual and y may be bfloat16, too; sums are float32, and rounded once.
+ *
+ * Of NCHW, pairs are neighbouring columns, at a stride of 2: w is [m/16, c, kh, ⌈kw/2⌉, 16, 2]. The
+ * second of the last pair is zero if kw is odd, so that infinity and NaN spread to the result
+ * whose window ends beside them.
  *
  * A group reads cg input channels and makes mg output channels; with several groups both are
  * multiples of 16. Channels beyond c in the last block of x are not read: they may be anything.
@@ -209,6 +212,18 @@ struct conv2d_micros {
     const conv2d_micro *blocked, *plain;
 };
 
+/* Whether pairs of weights are neighbouring columns. */
+static inline bool conv2d_pairs_columns(int64_t c0, int64_t weights)
+{
+    return c0 == 1 && weights == WEIGHTS_BF16_VNNI2;
+}
+
+/* Columns of a filter, with the one that fills the last pair. */
+static inline int64_t conv2d_columns(int64_t c0, int64_t weights, int64_t kw)
+{
+    return conv2d_pairs_columns(c0, weights) ? ceil_div(kw, 2) * 2 : kw;
+}
+
 /* Copies `count` floats, every second one from `from` on. One function an ISA. */
 typedef void conv2d_take_even_fn(const float *from, float *to, int64_t count);
 conv2d_take_even_fn conv2d_take_even_sse2, conv2d_take_even_neon, conv2d_take_even_avx2,
@@ -230,6 +245,8 @@ struct conv2d_isa {
     /* Micro-kernels read residuals and write results that are bfloat16, activated in registers. */
     bool stores_bf16;
     conv2d_take_even_fn *take_even;
+    /* The same with plain micro-kernels that multiply pairs; NULL where vnni is 1. */
+    const struct conv2d_isa *columns;
 };
 
 /* The weights of some neighbouring output blocks over a run of input channels. */
