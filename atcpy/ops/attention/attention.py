@@ -18,6 +18,7 @@ from atcpy.ir import DType, Engine, Node, Reject, TensorDesc, Value
 from atcpy.ir.shape import Dim, Shape, StaticShape, format_shape
 from atcpy.ir.symbolic import agree
 from atcpy.ops.core.axes import unnamed_dim
+from atcpy.ops.core.half import MULTIPLIES_BF16
 from atcpy.ops.core.opdef import KernelCall, Known, OpDef, ParamValue, register_operator
 from atcpy.ops.core.reference import infer_by_onnx
 from atcpy.ops.core.shape_values import UNNAMED, add, div, mul
@@ -257,6 +258,7 @@ def _launch(
     params["causal"] = int(node.int_attr("is_causal", 0) != 0)
     params["scale"] = node.float_attr("scale", 1 / math.sqrt(int(str(params["head"]))))
     params["softcap"] = node.float_attr("softcap", 0.0)
+    params["bf16"] = node.int_attr(MULTIPLIES_BF16, 0)
     params["mask"] = _mask_strides(mask)
     is_kept = mask is not None and mask.desc.dtype is DType.BOOL
     masks = (None, mask) if is_kept else (mask, None)
@@ -341,6 +343,7 @@ register_operator(
         infer=infer_attention,
         engines={Engine.AICORE: supports_attention},
         lower=lower_attention,
+        factors=(0, 1, 2),
         half_states=tuple(zip(_PAST, (1, 2), strict=True)),
     )
 )

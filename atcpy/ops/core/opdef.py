@@ -237,6 +237,8 @@ class OpDef:
     layout: how it carries blocked formats; None: plain only.
     lower: the kernel launches that it becomes.
     half_weights: constant inputs that its kernels on AIcoreEngine can read as 16-bit floats while all else is float32.
+    factors: inputs that its kernels on AIcoreEngine multiply with each other, and round to bfloat16 where the model has
+        them in that type.
     half_states: pairs of an input, which may be left out, and an output that these kernels can read and write as
         float16 while all else is float32.
     bf16: which operands of a node may be stored as bfloat16 while it computes in float32; None: none.
@@ -270,6 +272,7 @@ class OpDef:
     layout: ChooseLayout | None = None
     lower: Lower | None = None
     half_weights: tuple[int, ...] = ()
+    factors: tuple[int, ...] = ()
     half_states: tuple[tuple[int, int], ...] = ()
     bf16: Callable[[Node], Bf16Operands] | None = None
     bound: Bound | None = None

@@ -166,10 +166,12 @@ def _narrow_values(node: Node) -> frozenset[Value]:
 
 
 def _multiplies_bf16(node: Node, narrow: frozenset[Value]) -> bool:
-    """Whether a product has bfloat16 as both factors, weights that stay so among them."""
+    """Whether a product has bfloat16 as all factors, weights that stay so among them."""
     opdef = find_opdef(node)
-    weights = () if opdef is None else [node.operand(index) for index in opdef.half_weights]
-    factors = {node.operand(0), *weights} if weights else set()
+    if opdef is None:
+        return False
+    weights = [node.operand(index) for index in opdef.half_weights]
+    factors = {node.operand(0), *weights} if weights else {node.operand(index) for index in opdef.factors}
     return narrow.issuperset(weights) and {value.desc.dtype for value in factors} == {DType.BFLOAT16}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -12,9 +13,10 @@ from atcpy.ir.tensor import Array
 from atcpy.kernels._kernels import Refused
 from atcpy.kernels.table import ParamValue
 from atcpy.ops.attention.attention import CACHE, CACHED, supports_attention
+from atcpy.ops.core.half import MULTIPLIES_BF16
 from tests.effort import trials
 from tests.harness import load_task, make_node, reference_op, run_op
-from tests.isa import ISAS
+from tests.isa import BF16_ISAS, ISAS
 
 F32 = np.float32
 
@@ -398,6 +400,8 @@ def test_a_cache_has_room_for_all_rows(cache: int, rows: tuple[int, int], result
         ({"softcap": float("nan")}, "the softcap"),
         ({"softcap": float("inf")}, "the softcap"),
         ({"half": 2}, "a flag"),
+        ({"bf16": 2}, "a flag"),
+        ({"bf16": -1}, "a flag"),
         ({"half": 1}, "no room for all keys"),
     ],
 )
@@ -406,3 +410,94 @@ def test_a_record_that_the_kernel_does_not_take_is_refused(changed: dict[str, Pa
     outputs = [np.zeros(4, F32), np.zeros((6, 8), F32), np.zeros((6, 4), F32)]
     with pytest.raises(Refused, match=reason):
         load_task("attention", ONE_HEAD | {"cache": 6} | changed, sources, *outputs)
+
+
+# --- factors of bfloat16 -------------------------------------------------------------------------
+
+FEW_ROWS = 6  # csrc/attention/attention.h
+
+
+def run_rounded(
+    arrays: list[Array | None], attrs: dict[str, object], isa: str, threads: int = 1, rows: list[str] | None = None
+) -> Array:
+    """Attention that the model computes in bfloat16."""
+    node = make_node("Attention", arrays, attrs)
+    node.attrs[MULTIPLIES_BF16] = 1
+    return run_op(node, arrays, isa=isa, threads=threads, rows=rows)[0]
+
+
+def rounded(array: Array | None) -> Array:
+    """The nearest numbers that bfloat16 holds."""
+    assert array is not None
+    result: Array = array.astype(ml_dtypes.bfloat16).astype(F32)
+    return result
+
+
+def of_rounded_factors(arrays: list[Array | None], attrs: dict[str, object], scale: float) -> tuple[Array, Array]:
+    """The result where all but the weights of values are rounded, and how far rounding those may lead from it."""
+    query, keys, values, *others = arrays
+    assert query is not None
+    operands = [rounded(query * F32(scale)), rounded(keys), rounded(values)]
+    attrs = attrs | {"scale": 1.0}
+    exact, of_sizes = (
+        reference_op(make_node("Attention", each, attrs), each)[0]
+        for each in ([*operands, *others], [*operands[:2], np.abs(operands[2]), *others])
+    )
+    return exact, 2**-8 * of_sizes + 2e-5
+
+
+@pytest.mark.parametrize("isa", BF16_ISAS)
+@settings(max_examples=trials(40), deadline=None)
+@given(
+    sizes=st.tuples(
+        st.integers(1, 2),
+        st.integers(1, 2),
+        st.integers(1, 2),
+        st.sampled_from([7, 15, 33, 130]),
+        st.sampled_from([1, 3, 16, 31, 257, 530]),
+        st.sampled_from([1, 8, 17, 64]),
+        st.sampled_from([1, 8, 19, 40]),
+    ),
+    joined=st.booleans(),
+    mask=st.sampled_from(["none", "added", "kept"]),
+    causal=st.booleans(),
+    scale=st.sampled_from([0.3, 1.0, 4.0]),
+    softcap=st.sampled_from([0.0, 0.0, 30.0]),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_factors_of_bfloat16(
+    isa: str, sizes: tuple[int, ...], joined: bool, mask: str, causal: bool, scale: float, softcap: float, seed: int
+) -> None:
+    arrays, attrs = make_arrays(np.random.default_rng(seed), sizes, joined=joined, mask=mask)
+    attrs |= {"is_causal": int(causal), "softcap": softcap}
+    rows: list[str] = []
+    ours = run_rounded(arrays, attrs | {"scale": scale}, isa, rows=rows)
+    assert rows == [f"attention_f32_{'avx512bf16' if isa == 'amx' else isa}"]
+    expected, bound = of_rounded_factors(arrays, attrs, scale)
+    assert (np.abs(ours - expected) <= bound).all()
+    np.testing.assert_array_equal(ours, run_rounded(arrays, attrs | {"scale": scale}, isa, threads=3))
+
+
+@pytest.mark.parametrize("isa", BF16_ISAS)
+@pytest.mark.parametrize(("past", "half"), [(1, False), (16, False), (255, True), (300, True)])
+def test_rounded_keys_of_earlier_steps(isa: str, past: int, half: bool) -> None:
+    sizes = (2, 2, 2, 20, 23, 17, 19)
+    arrays, attrs = make_arrays(np.random.default_rng(3), sizes, joined=False, mask="none", past=past)
+    kept = [array.astype(np.float16 if half else F32) for array in arrays[-2:] if array is not None]
+    ours = run_rounded([*arrays[:-2], *kept], attrs | {"scale": 0.5}, isa)
+    whole = [np.concatenate([old, new], 2, dtype=F32) for old, new in zip(kept, arrays[1:3], strict=True)]
+    expected, bound = of_rounded_factors([arrays[0], *whole], attrs, 0.5)
+    assert (np.abs(ours - expected) <= bound).all()
+
+
+@pytest.mark.parametrize("isa", BF16_ISAS)
+@pytest.mark.parametrize(("queries", "is_rounded"), [(FEW_ROWS, False), (FEW_ROWS + 1, True)])
+def test_factors_of_few_rows_stay_float32(isa: str, queries: int, is_rounded: bool) -> None:
+    arrays, attrs = make_arrays(np.random.default_rng(4), (1, 2, 1, queries, 40, 16, 16), joined=False, mask="none")
+    plain = run_op(make_node("Attention", arrays, attrs), arrays, isa=isa)[0]
+    assert np.array_equal(run_rounded(arrays, attrs, isa), plain) is not is_rounded
+    query, keys, values = arrays
+    assert query is not None and keys is not None and values is not None
+    y = run_rounded([query, keys[:, :, :1], values[:, :, :1]], attrs, isa)
+    value = rounded(values[:, :, :1]) if is_rounded else values[:, :, :1]
+    np.testing.assert_array_equal(y, np.broadcast_to(value, y.shape))

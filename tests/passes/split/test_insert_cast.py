@@ -13,6 +13,7 @@ from onnx import TensorProto, helper
 from atcpy import InferenceSession
 from atcpy.ir import CompiledModel, DType, Engine, walk
 from atcpy.ir.tensor import Array
+from atcpy.kernels.table import pack_compiled_task, read_number
 from atcpy.om import writer
 from atcpy.options import convert_options
 from atcpy.stages.pipeline import compile_model
@@ -228,3 +229,20 @@ def test_a_product_of_bfloat16_stays_one_when_it_is_fused(product: str) -> None:
     assert {node.op_type for node in package.graph.nodes} >= {"FusedMatMul"}
     kinds = {weight.desc.format.kind.name for weight in package.weights if weight.desc.shape == (6, 6)}
     assert kinds == {"FRACTAL_NZ_VNNI2"}
+
+
+@pytest.mark.parametrize(
+    ("options", "is_rounded"),
+    [
+        ({"precision_mode_v2": "mixed_bfloat16"}, 1), ({"precision_mode_v2": "mixed_float16"}, 0), ({}, 0),
+        ({"precision_mode_v2": "mixed_bfloat16", "keep_fp32": "OpType::Attention"}, 0),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("operands", ["q, k, v", "q, q, q"])
+def test_attention_of_bfloat16_multiplies_that_type(operands: str, options: dict[str, object], is_rounded: int) -> None:
+    heads = "float[1,2,9,8]"
+    source = model(f"net ({heads} q, {heads} k, {heads} v) => ({heads} y) {{ y = Attention({operands}) }}")
+    source.opset_import[0].version = 23
+    package = compiled(source, **options)
+    [task] = [task for task in package.tasks if task.kernel == "attention"]
+    assert read_number(pack_compiled_task(task), task.kernel, "bf16") == is_rounded

@@ -99,7 +99,7 @@ static const char *check(const struct task_view *task)
     if (p->heads % p->kv_heads != 0)
         return "the heads of q do not share those of k evenly";
     if (p->joined < 0 || p->joined > 1 || p->causal < 0 || p->causal > 1 || p->half < 0 ||
-        p->half > 1)
+        p->half > 1 || p->bf16 < 0 || p->bf16 > 1)
         return "a flag is neither 0 nor 1";
     if (p->joined && (!lies_in_rows(p, ATTENTION_Q, p->heads, p->head) ||
                       !lies_in_rows(p, ATTENTION_K, p->kv_heads, p->head) ||
@@ -153,6 +153,13 @@ static int64_t in_panels(int64_t columns)
     return ceil_div(columns, 16) * 16;
 }
 
+/* A panel of keys, or two rows of values. */
+static int64_t wide_floats(const struct attention_params *p)
+{
+    const int64_t keys = 16 * p->head, values = 2 * in_panels(p->v_head);
+    return keys > values ? keys : values;
+}
+
 struct attention_scratch attention_scratch(const struct attention_params *p)
 {
     const int64_t rows = min_i64(item_heads(p).rows, ATTENTION_ROWS);
@@ -163,9 +170,7 @@ struct attention_scratch attention_scratch(const struct attention_params *p)
         .k = in_panels(keys) * p->head,
         .v = in_panels(p->v_head) * keys,
         .tokens = p->token_item > 0 ? p->kv_len : 0,
-        .wide = !p->half                   ? 0
-                : 16 * p->head > p->v_head ? 16 * p->head
-                                           : p->v_head,
+        .wide = p->half || p->bf16 ? wide_floats(p) : 0,
     };
 }
 
@@ -315,6 +320,11 @@ void attention_keep(const struct kernel_args *args, const struct attention_item 
         keep_row(p, attention_keys_from(args, it, i), keys, first + i, p->head);
         keep_row(p, attention_values_from(args, it, i), values, first + i, p->v_head);
     }
+}
+
+bool attention_is_bf16(const struct task_view *task)
+{
+    return ((const struct attention_params *)task->params)->bf16 != 0;
 }
 
 DEFINE_FAMILY(attention, ATTENTION_FIELDS, .check = check, .cost = cost, .products = products);

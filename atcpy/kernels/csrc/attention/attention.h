@@ -22,6 +22,9 @@
  * Where `cache` is not 0, all_k and all_v have so many rows for each head, of which the first
  * `past` are there already: past_k and past_v are left out, and only the new rows are written.
  *
+ * Where `bf16`, factors of both products are rounded to bfloat16: queries once they are scaled,
+ * keys, values, and what becomes of the scores; not of few rows, which read keys and values once.
+ *
  * heads / kv_heads heads of q share one of k and v. Where `causal`, query i sees keys 0 … past + i.
  * A query without any key gives zeros. The scores are never in memory as a whole: a block of
  * queries meets a block of keys after the other, a strip of them at a time, whose scores stay in L1
@@ -33,19 +36,22 @@
 #include "core/half.h"
 #include "core/index.h"
 #include "core/kernel.h"
+#include "matmul/matmul.h"
 
 enum {
     ATTENTION_ROWS = 128, /* most queries of an item */
     ATTENTION_STRIP = 42, /* most of them whose scores are in memory: whole tiles on all ISAs */
     ATTENTION_KEYS = 256, /* keys of a block */
     ATTENTION_HEAD = 1024,
+    ATTENTION_FEW_ROWS = 6, /* use keys and values less often than packing them takes */
     ATTENTION_SCORE_ROW = ATTENTION_KEYS + 16, /* no power of two: rows do not share sets of L1 */
 };
 
 #define ATTENTION_FIELDS(I64, I64S, F64, ENUM)                                                     \
     I64(batch) I64(heads) I64(kv_heads) I64(q_len) I64(kv_len) I64(head) I64(v_head) I64(joined)   \
         I64(causal) I64(past) I64S(row, 3) I64S(at, 3) I64S(mask, 3) F64(scale)                    \
-            I64(token_item) I64(tokens_step) I64(linear) F64(fill) I64(cache) I64(half) F64(softcap)
+            I64(token_item) I64(tokens_step) I64(linear) F64(fill) I64(cache) I64(half) F64(softcap) \
+        I64(bf16)
 DECLARE_PARAMS(attention, ATTENTION_FIELDS)
 
 /* A mask of floats and one of bools; a task has one of them, or none. Tokens go with the former. */
@@ -76,6 +82,13 @@ struct attention_item {
 };
 
 struct attention_item attention_item_at(const struct attention_params *p, int64_t item);
+
+/* Whether the factors of an item are rounded. */
+static inline bool attention_rounds(const struct attention_params *p,
+                                    const struct attention_item *it)
+{
+    return p->bf16 != 0 && it->rows > ATTENTION_FEW_ROWS;
+}
 
 /* Rows of keys, or of values, that lie `row` elements apart, of float16 or float32. */
 struct attention_rows {
@@ -118,13 +131,19 @@ static inline float attention_token(const struct kernel_args *args, const struct
 }
 
 /* Floats of the parts of the scratch: queries, scores, panels of keys, panels of values, tokens,
- * and rows of float16 that are widened.
+ * and rows that are widened or rounded before they are packed.
  */
 struct attention_scratch {
     int64_t q, scores, k, v, tokens, wide;
 };
 
 struct attention_scratch attention_scratch(const struct attention_params *p);
+
+/* attention on vectors, whose blocks are multiplied by the micro-kernels of `products`. */
+void attention_run_sse2(const struct kernel_args *args, const struct matmul_isa *products);
+void attention_run_neon(const struct kernel_args *args, const struct matmul_isa *products);
+void attention_run_avx2(const struct kernel_args *args, const struct matmul_isa *products);
+void attention_run_avx512f(const struct kernel_args *args, const struct matmul_isa *products);
 
 /* Keys that row `row` of an item sees. */
 static inline int64_t attention_keys(const struct attention_params *p,

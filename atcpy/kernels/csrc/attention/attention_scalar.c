@@ -13,13 +13,22 @@ struct row {
     const uint8_t *kept;
 };
 
+/* A factor of a product. */
+static float factor(const struct row *r, float x)
+{
+    return attention_rounds(r->p, r->it) ? rounded_bf16(x) : x;
+}
+
 static float score(const struct row *r, int64_t key)
 {
     const struct attention_rows k = attention_keys_from(r->args, r->it, key);
+    const bool rounds = attention_rounds(r->p, r->it);
     double sum = 0;
-    for (int64_t i = 0; i < r->p->head; i++)
-        sum += (double)r->q[i] * attention_element(&k, i);
-    const float cap = (float)r->p->softcap, product = (float)(sum * r->p->scale);
+    for (int64_t i = 0; i < r->p->head; i++) {
+        const float q = rounds ? rounded_bf16(r->q[i] * (float)r->p->scale) : r->q[i];
+        sum += (double)q * factor(r, attention_element(&k, i));
+    }
+    const float cap = (float)r->p->softcap, product = (float)(rounds ? sum : sum * r->p->scale);
     const float scaled = cap > 0 ? cap * tanhf(product / cap) : product;
     if (r->p->token_item > 0) {
         const float token = attention_token(r->args, r->it, key);
@@ -48,7 +57,7 @@ static void attend(const struct row *r, int64_t keys, float *y)
         const struct attention_rows v = attention_values_from(r->args, r->it, j);
         total += (double)weight;
         for (int64_t i = 0; i < r->p->v_head; i++)
-            y[i] += weight * attention_element(&v, i);
+            y[i] += factor(r, weight) * factor(r, attention_element(&v, i));
     }
     const float by = total == 0 ? 0 : (float)(1 / total);
     for (int64_t i = 0; i < r->p->v_head; i++)

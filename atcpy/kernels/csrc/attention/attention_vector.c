@@ -1,25 +1,23 @@
 /* attention on vectors, by the micro-kernels of matmul. */
 #include "attention/attention.h"
-#include "matmul/matmul.h"
 #include "simd/half_vector.h"
 #include "simd/math_vector.h"
 #include "simd/softmax_row_vector.h"
-
-/* So few rows use keys and values less often than packing them takes. */
-enum { DIRECT_ROWS = 6 };
 
 /* One item at work: what it reads, and its parts of the scratch. */
 struct attend {
     const struct kernel_args *args;
     const struct attention_params *p;
-    const struct matmul_isa *isa;
+    const struct matmul_isa *isa, *products;
     struct attention_item it;
     const float *q, *added;
     const uint8_t *kept;
     float *y;
     float *scaled, *scores, *keys, *values;
     float *tokens;                 /* what each key has added to its scores; NULL: nothing */
-    float *wide;                   /* for rows of float16 */
+    float *wide;                   /* for rows of float16, and for those that are rounded */
+    bool rounds;                   /* factors to bfloat16 */
+    int64_t vnni;                  /* factors of a sum that lie in the room of a float */
     bool direct;                   /* keys and values of the block are read where they lie */
     float largest[ATTENTION_ROWS]; /* score so far, of each row */
     double total[ATTENTION_ROWS];  /* of the exponentials so far */
@@ -35,31 +33,43 @@ static inline void scale_row(float *row, int64_t n, float by)
         vf_store_n(row + i, vf_mul(vf_load_n(row + i, n - i, 0), factor), n - i);
 }
 
+/* Floats in which n factors of a sum lie. */
+static int64_t floats_of(const struct attend *a, int64_t n)
+{
+    return ceil_div(n, a->vnni);
+}
+
 /* The queries, scaled and side by side. */
 static void take_queries(const struct attend *a)
 {
     const int64_t n = a->p->head;
     for (int64_t r = 0; r < a->it.rows; r++) {
-        float *to = a->scaled + r * n;
-        memcpy(to, a->q + r * a->it.q_row, (size_t)n * sizeof *to);
-        scale_row(to, n, (float)a->p->scale);
+        float *to = a->scaled + r * floats_of(a, n), *row = a->rounds ? a->wide : to;
+        memcpy(row, a->q + r * a->it.q_row, (size_t)n * sizeof *to);
+        scale_row(row, n, (float)a->p->scale);
+        if (a->rounds)
+            a->products->round_bf16(row, to, n);
     }
 }
 
 /* Keys from `first` as columns: panels of 16, zero beyond the last one. */
 static void pack_keys(const struct attend *a, int64_t first, int64_t keys)
 {
-    const int64_t head = a->p->head;
+    const int64_t head = a->p->head, steps = floats_of(a, head);
     const struct attention_rows from = attention_keys_from(a->args, &a->it, first);
     for (int64_t j = 0; j < keys; j += MATMUL_PANEL) {
         const int64_t columns = min_i64(MATMUL_PANEL, keys - j);
-        float *to = a->keys + j * head;
+        float *to = a->keys + j * steps;
         if (columns < MATMUL_PANEL)
-            memset(to, 0, (size_t)(head * MATMUL_PANEL) * sizeof *to);
+            memset(to, 0, (size_t)(steps * MATMUL_PANEL) * sizeof *to);
         const float *rows = from.half ? a->wide : (const float *)from.at + j * from.row;
         if (from.half) /* rows of the past lie side by side */
             f32s_of_f16((const uint16_t *)from.at + j * head, a->wide, columns * head);
-        a->isa->transpose(rows, from.row, to, MATMUL_PANEL, columns, head);
+        if (a->rounds)
+            for (int64_t c = 0; c < columns; c++)
+                a->products->round_bf16(rows + c * from.row, a->wide + c * steps, head);
+        a->isa->transpose(a->rounds ? a->wide : rows, a->rounds ? steps : from.row, to,
+                          MATMUL_PANEL, columns, steps);
     }
 }
 
@@ -86,11 +96,60 @@ static void pack_half_values(const struct attend *a, const uint16_t *from, int64
     }
 }
 
+/* Two rows of pairs of columns as panels of pairs of rows, which lie `panel` apart. */
+static void pair_rows(const float *first, const float *second, int64_t width, float *to,
+                      int64_t panel)
+{
+    typedef uint32_t half_panel __attribute__((vector_size(MATMUL_PANEL / 2 * sizeof(uint32_t))));
+    for (int64_t c = 0; c < width; c += MATMUL_PANEL, to += panel) {
+        half_panel low, high;
+        memcpy(&low, first + c / 2, sizeof low);
+        memcpy(&high, second + c / 2, sizeof high);
+        const half_panel even = (low & 0xffff) | high << 16, odd = low >> 16 | (high & 0xffff0000);
+        const half_panel begin = __builtin_shufflevector(even, odd, 0, 8, 1, 9, 2, 10, 3, 11),
+                         end = __builtin_shufflevector(even, odd, 4, 12, 5, 13, 6, 14, 7, 15);
+        memcpy(to, &begin, sizeof begin);
+        memcpy(to + MATMUL_PANEL / 2, &end, sizeof end);
+    }
+}
+
+/* pack_values for rows that are rounded. */
+static void pack_rounded_values(const struct attend *a, const struct attention_rows *rows,
+                                int64_t keys)
+{
+    const int64_t width = a->p->v_head, steps = floats_of(a, keys);
+    const int64_t row_floats = ceil_div(width, MATMUL_PANEL) * MATMUL_PANEL;
+    memset(a->wide, 0, (size_t)(2 * row_floats) * sizeof *a->wide);
+    for (int64_t j = 0; j < keys; j += a->vnni) {
+        for (int64_t r = 0; r < a->vnni; r++) {
+            float *to = a->wide + r * row_floats;
+            if (j + r == keys)
+                memset(to, 0, (size_t)row_floats * sizeof *to);
+            else if (rows->half)
+                f32s_of_f16((const uint16_t *)rows->at + (j + r) * rows->row, to, width);
+            else
+                memcpy(to, (const float *)rows->at + (j + r) * rows->row,
+                       (size_t)width * sizeof *to);
+            a->products->round_bf16(to, to, row_floats);
+        }
+        float *to = a->values + j / a->vnni * MATMUL_PANEL;
+        if (a->vnni == 2)
+            pair_rows(a->wide, a->wide + row_floats, width, to, steps * MATMUL_PANEL);
+        else
+            for (int64_t c = 0; c < width; c += MATMUL_PANEL)
+                memcpy(to + c * steps, a->wide + c, MATMUL_PANEL * sizeof *to);
+    }
+}
+
 /* Values of the keys from `first`: panels of 16 columns, zero beyond the last one. */
 static void pack_values(const struct attend *a, int64_t first, int64_t keys)
 {
     const int64_t width = a->p->v_head;
     const struct attention_rows rows = attention_values_from(a->args, &a->it, first);
+    if (a->rounds) {
+        pack_rounded_values(a, &rows, keys);
+        return;
+    }
     if (rows.half) {
         pack_half_values(a, rows.at, keys);
         return;
@@ -105,10 +164,10 @@ static void pack_values(const struct attend *a, int64_t first, int64_t keys)
 /* `rows` rows of `tile.a` by `n` columns of panels of b. */
 static void multiply(const struct attend *a, struct matmul_tile tile, int64_t rows, int64_t n)
 {
-    const int64_t step = a->isa->max_blocks * MATMUL_PANEL;
+    const int64_t step = a->products->max_blocks * MATMUL_PANEL;
     for (int64_t j = 0; j < n; j += step) {
         tile.columns = min_i64(step, n - j);
-        matmul_run_rows(a->isa, tile, rows);
+        matmul_run_rows(a->products, tile, rows);
         tile.b += step / MATMUL_PANEL * tile.b_panel;
         tile.dst += step;
     }
@@ -240,6 +299,8 @@ static void weigh_rows(struct attend *a, int64_t row, int64_t rows, int64_t firs
         const double sum = exp_row(a->args, s, n, shift[r], s, false);
         for (int64_t i = n; i < keys; i++)
             s[i] = 0;
+        if (a->rounds)
+            a->products->round_bf16(s, s, keys);
         a->total[row + r] = first == 0 ? sum : a->total[row + r] * (double)by[r] + sum;
         if (first > 0 && by[r] != 1)
             scale_row(a->y + (row + r) * a->it.y_row, a->p->v_head, by[r]);
@@ -250,14 +311,14 @@ static void weigh_rows(struct attend *a, int64_t row, int64_t rows, int64_t firs
 static void score_rows(const struct attend *a, int64_t row, int64_t rows, int64_t first,
                        int64_t seen)
 {
-    const int64_t head = a->p->head;
+    const int64_t head = a->p->head, steps = floats_of(a, head);
     if (!a->direct) {
         const struct matmul_tile tile = {.args = a->args,
-                                         .a = a->scaled + row * head,
-                                         .a_row = head,
+                                         .a = a->scaled + row * steps,
+                                         .a_row = steps,
                                          .b = a->keys,
-                                         .b_panel = head * MATMUL_PANEL,
-                                         .k = head,
+                                         .b_panel = steps * MATMUL_PANEL,
+                                         .k = steps,
                                          .dst = a->scores,
                                          .y_row = ATTENTION_SCORE_ROW,
                                          .first = true};
@@ -280,8 +341,8 @@ static void sum_rows(const struct attend *a, int64_t row, int64_t rows, int64_t 
                                          .a = a->scores,
                                          .a_row = ATTENTION_SCORE_ROW,
                                          .b = a->values,
-                                         .b_panel = keys * MATMUL_PANEL,
-                                         .k = seen,
+                                         .b_panel = floats_of(a, keys) * MATMUL_PANEL,
+                                         .k = floats_of(a, seen),
                                          .dst = y,
                                          .y_row = a->it.y_row,
                                          .first = first == 0};
@@ -307,7 +368,8 @@ static void attend_rows(struct attend *a, int64_t row, int64_t rows, int64_t fir
 
 static void attend_block(struct attend *a, int64_t first, int64_t keys)
 {
-    a->direct = a->it.rows <= DIRECT_ROWS && !attention_keys_from(a->args, &a->it, first).half;
+    a->direct =
+        a->it.rows <= ATTENTION_FEW_ROWS && !attention_keys_from(a->args, &a->it, first).half;
     if (!a->direct) {
         pack_keys(a, first, keys);
         pack_values(a, first, keys);
@@ -341,7 +403,7 @@ static void attend_item(struct attend *a)
                   a->total[r] == 0 ? 0 : (float)(1 / a->total[r]));
 }
 
-void FOR_ISA(attention_f32)(const struct kernel_args *args)
+void FOR_ISA(attention_run)(const struct kernel_args *args, const struct matmul_isa *products)
 {
     const struct attention_params *p = args->params;
     const struct attention_scratch parts = attention_scratch(p);
@@ -358,9 +420,17 @@ void FOR_ISA(attention_f32)(const struct kernel_args *args)
     a.wide = a.values + parts.v + parts.tokens;
     for (int64_t item = args->begin; item < args->end; item++) {
         a.it = attention_item_at(p, item);
+        a.rounds = attention_rounds(p, &a.it);
+        a.vnni = a.rounds ? products->vnni : 1;
+        a.products = a.rounds ? products : a.isa;
         a.q = (const float *)args->src[ATTENTION_Q] + a.it.q;
         a.y = (float *)args->dst[0] + a.it.y;
         attend_item(&a);
         attention_keep(args, &a.it);
     }
+}
+
+void FOR_ISA(attention_f32)(const struct kernel_args *args)
+{
+    FOR_ISA(attention_run)(args, &FOR_ISA(matmul_isa));
 }

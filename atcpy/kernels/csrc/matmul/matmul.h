@@ -107,7 +107,7 @@ struct matmul_isa {
 };
 
 extern const struct matmul_isa matmul_isa_sse2, matmul_isa_neon, matmul_isa_avx2,
-    matmul_isa_avx512f;
+    matmul_isa_avx512f, matmul_isa_avx512bf16;
 
 /* Cuts rows into tiles of nearly equal height and runs them; `tile` is the first one's. */
 void matmul_run_rows(const struct matmul_isa *isa, struct matmul_tile tile, int64_t rows);

@@ -8,7 +8,7 @@ static inline __attribute__((always_inline)) __m512 multiply_add(__m512 sum, __m
 
 DEFINE_MICROS(multiply_add)
 
-static const struct matmul_isa isa = {
+const struct matmul_isa matmul_isa_avx512bf16 = {
     .max_blocks = MAX_BLOCKS,
     .max_rows = MAX_ROWS,
     .row_step = 1,
@@ -19,5 +19,5 @@ static const struct matmul_isa isa = {
 
 void matmul_f32_avx512bf16(const struct kernel_args *args)
 {
-    matmul_drive(args, &isa);
+    matmul_drive(args, &matmul_isa_avx512bf16);
 }
