@@ -246,3 +246,12 @@ def test_attention_of_bfloat16_multiplies_that_type(operands: str, options: dict
     package = compiled(source, **options)
     [task] = [task for task in package.tasks if task.kernel == "attention"]
     assert read_number(pack_compiled_task(task), task.kernel, "bf16") == is_rounded
+
+
+def test_attention_of_float32_values_multiplies_float32() -> None:
+    narrow = "bfloat16[1,2,9,8]"
+    text = f"net ({narrow} q, {narrow} k, float[1,2,9,8] v) => ({narrow} y) {{ y = Attention(q, k, v) }}"
+    source = model(text)
+    source.opset_import[0].version = 23
+    [task] = [task for task in compiled(source).tasks if task.kernel == "attention"]
+    assert read_number(pack_compiled_task(task), task.kernel, "bf16") == 0
