@@ -90,6 +90,9 @@ FIRST: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, object]]] = {
     "dilated rows": ((1, 2, 15, 41), (17, 2, 3, 3), {"strides": (3, 2), "dilations": (2, 1), "pads": (2, 1, 2, 1)}),
     "narrower than the padding": ((1, 3, 5, 2), (16, 3, 5, 5), {"pads": (2, 6, 2, 6)}),
     "padding wider than the row that is read": ((1, 1, 4, 1), (16, 1, 3, 5), {"pads": (1, 9, 1, 0)}),
+    "patches": ((2, 3, 32, 48), (40, 3, 16, 16), {"strides": (16, 16)}),
+    "patches with gaps": ((1, 1, 9, 50), (16, 1, 2, 3), {"strides": (3, 8), "pads": (0, 1, 0, 2)}),
+    "windows that overlap": ((1, 2, 12, 61), (16, 2, 5, 9), {"strides": (4, 4), "pads": (2, 3, 2, 4)}),
     "many rows": ((1, 3, 64, 300), (64, 3, 3, 3), {"pads": (1, 1, 1, 1)}),
 }
 

@@ -81,8 +81,8 @@ CHANGES: dict[str, list[tuple[Params, str]]] = {
         *BLOCKED, *GROUPS, *REACH, *STRIDES, ({"src_c0": 1}, "whole blocks"), ({"src_c0": 8}, "neither 1 nor 16"),
     ],
     "conv2d_columns": [
-        ({"sw": 1}, "another stride or dilation"), ({"sw": 3}, "another stride or dilation"),
-        ({"dw": 2}, "another stride or dilation"), ({"kw": 5}, "too small"), ({"x_type": "bf16"}, "of another type"),
+        ({"sw": 1}, "an odd stride or a dilation"), ({"sw": 3}, "an odd stride or a dilation"),
+        ({"dw": 2}, "an odd stride or a dilation"), ({"kw": 5}, "too small"), ({"x_type": "bf16"}, "of another type"),
     ],
     "conv2d_half": [({"weights": "f32"}, "too small or of another type"), ({"weights": "bf16"}, "of another type")],
     "conv2d_plain": [

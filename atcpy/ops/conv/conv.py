@@ -141,12 +141,12 @@ def layout_conv(node: Node, at_hand: tuple[Format, ...]) -> Layout | Reject:
 
 
 def pairs_columns(node: Node) -> bool:
-    """Whether a convolution that reads NCHW multiplies pairs of neighbouring columns: at a stride of 2, the windows of
+    """Whether a convolution that reads NCHW multiplies pairs of neighbouring columns: at an even stride, the windows of
     all results begin with the first of a pair.
     """
     window = conv_window(node, node.operand(1))
     width = node.output.desc.static_shape[3]
-    return window.strides[1] == 2 and window.dilations[1] == 1 < window.kernel[1] and not same(width, 1)
+    return window.strides[1] % 2 == 0 and window.dilations[1] == 1 < window.kernel[1] and not same(width, 1)
 
 
 def lower_conv(node: Node) -> Iterable[KernelCall]:

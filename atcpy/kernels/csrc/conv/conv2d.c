@@ -72,8 +72,8 @@ const char *conv2d_problem(const struct task_view *task)
     const bool has_scale = task->n_src > CONV_SCALE && task->src[CONV_SCALE].region != REGION_NONE;
     if (p->weights == WEIGHTS_BF16_VNNI2 && has_scale)
         return "weights in pairs with a scale";
-    if (conv2d_pairs_columns(p->src_c0, p->weights) && (p->sw != 2 || p->dw != 1))
-        return "pairs of columns for another stride or dilation";
+    if (conv2d_pairs_columns(p->src_c0, p->weights) && (p->sw % 2 != 0 || p->dw != 1))
+        return "pairs of columns for an odd stride or a dilation";
     if (p->x_type == CONV_BF16 &&
         (p->weights != WEIGHTS_BF16_VNNI2 || p->src_c0 != CONV_C0 || p->c % 2 != 0))
         return "an input of bfloat16 for weights that are not in pairs, or of odd channels";
@@ -290,6 +290,18 @@ static void convert(const struct drive *d, const void *from, float *to, int64_t 
         d->isa->round_bf16(from, to, count);
 }
 
+/* `count` floats of NCHW, sw apart from `from` on. */
+static void take_columns(const struct drive *d, const float *from, float *to, int64_t count)
+{
+    const int64_t sw = d->p->sw;
+    if (sw == 2) {
+        d->isa->take_even(from, to, count);
+        return;
+    }
+    for (int64_t q = 0; q < count; q++)
+        to[q] = from[q * sw];
+}
+
 /* `count` positions, sw apart from `row` on. */
 static void pack_positions(const struct drive *d, const uint8_t *row, int64_t count, float *out)
 {
@@ -310,23 +322,19 @@ static void pack_positions(const struct drive *d, const uint8_t *row, int64_t co
         const int64_t here = piece.end - piece.begin;
         if (converts && p->sw == 1)
             convert(d, from, to, here * c0);
-        else if (converts && c0 == 1) { /* the stride is 2 */
-            d->isa->take_even((const float *)from, to, here);
-            convert(d, to, to, here);
+        else if (c0 == 1) {
+            take_columns(d, (const float *)from, to, here);
+            if (converts)
+                convert(d, to, to, here);
         } else if (converts)
             for (int64_t q = 0; q < here; q++)
                 convert(d, from + q * p->sw * x_pixel, to + q * packed_c0, c0);
         else if (p->x_type == CONV_BF16)
             for (int64_t q = 0; q < here; q++)
                 memcpy(to + q * CONV_C0 / 2, from + q * p->sw * x_pixel, CONV_C0 * sizeof *to / 2);
-        else if (c0 == CONV_C0)
-            for (int64_t q = 0; q < here; q++)
-                memcpy(to + q * CONV_C0, from + q * p->sw * x_pixel, CONV_C0 * sizeof *to);
-        else if (p->sw == 2)
-            d->isa->take_even((const float *)from, to, here);
         else
             for (int64_t q = 0; q < here; q++)
-                to[q] = ((const float *)from)[q * p->sw];
+                memcpy(to + q * CONV_C0, from + q * p->sw * x_pixel, CONV_C0 * sizeof *to);
     }
 }
 
@@ -365,7 +373,7 @@ static void pack_pairs(const struct drive *d, const float *row, int64_t w, float
     enum { LANES = 16 };
     const struct kernel_args *args = d->meter->args;
     uint16_t *to = (uint16_t *)out;
-    const int64_t len = 2 * d->b.phase_len, item = (int64_t)sizeof *to;
+    const int64_t len = 2 * d->b.phases * d->b.phase_len, item = (int64_t)sizeof *to;
     const int64_t begin = min_i64(d->p->pl, len), count = min_i64(w, len - begin);
     const int64_t whole = count / LANES * LANES, end = begin + count;
     atc_clear(args, to, begin * item);
@@ -375,6 +383,24 @@ static void pack_pairs(const struct drive *d, const float *row, int64_t w, float
                             (piece.end - piece.begin) * LANES);
     for (int64_t i = whole; i < count; i++)
         to[begin + i] = bf16_of_f32(row[i]);
+}
+
+/* The same in phases: [phases][phase_len] pairs. As floats they would take twice the room, so that
+ * there is some for a row behind those of the chunk.
+ */
+static void pack_phases_of_pairs(const struct drive *d, const float *row, int64_t w, float *out)
+{
+    const struct blocking *b = &d->b;
+    if (b->phases == 1) {
+        pack_pairs(d, row, w, out);
+        return;
+    }
+    float *pairs = d->packed + b->c1 * d->c1_stride;
+    pack_pairs(d, row, w, pairs);
+    for (int64_t phase = 0; phase < min_i64(b->phases, b->kw / 2); phase++)
+        for (struct atc_piece piece = {0}; atc_next_piece(d->meter->args, &piece, b->phase_len);)
+            for (int64_t q = piece.begin; q < piece.end; q++)
+                memcpy(out + phase * b->phase_len + q, pairs + q * b->phases + phase, sizeof *out);
 }
 
 /* `count` results of a flat plane from number `first` on, by rows of the plane. */
@@ -436,13 +462,15 @@ static void pack_rows(struct drive *d, int64_t n, int64_t g, int64_t row0)
                 atc_clear(d->meter->args, out, d->row_stride * (int64_t)sizeof *out);
                 continue;
             }
+            if (d->pairs_columns) {
+                if (atc_spend(d->meter, p->kw + d->row_stride))
+                    return;
+                pack_phases_of_pairs(d, (const float *)x + at * p->w, p->w, out);
+                continue;
+            }
             for (int64_t phase = 0; phase < b->phases; phase++) {
                 if (atc_spend(d->meter, p->kw + b->phase_len))
                     return;
-                if (d->pairs_columns) {
-                    pack_pairs(d, (const float *)x + at * p->w, p->w, out);
-                    continue;
-                }
                 if (!phase_in_use(p, phase))
                     continue;
                 float *to = out + phase * b->phase_len * d->step;
@@ -464,10 +492,11 @@ static int64_t taps_of_row(const struct drive *d)
 static void fill_taps(struct drive *d)
 {
     const struct conv2d_params *p = d->p;
-    /* Column j * dw is position `at` of phase `phase`. Pairs of columns at a stride of 2 are single
-     * ones at a stride of 1.
+    /* Column j * dw is position `at` of phase `phase`. Pairs of columns are single ones at half the
+     * stride.
      */
-    const int64_t kw = taps_of_row(d), sw = d->b.packed && !d->pairs_columns ? p->sw : 1;
+    const int64_t kw = taps_of_row(d);
+    const int64_t sw = !d->b.packed ? 1 : d->pairs_columns ? p->sw / 2 : p->sw;
     const int64_t phase_step = p->dw % sw, step = p->dw / sw;
     for (int64_t i = 0; i < p->kh; i++)
         for (int64_t j = 0, phase = 0, at = 0; j < kw && !atc_spend(d->meter, 1); j++) {
@@ -613,7 +642,7 @@ void conv2d_drive(const struct kernel_args *args, const struct conv2d_isa *isa)
     d.step = p->src_c0 == 1 ? 1 : p->src_c0 / d.vnni;
     if (d.pairs_columns) {
         d.isa = isa->columns;
-        d.b.phases = 1;
+        d.b.phases = p->sw / 2;
     }
     if (d.b.inside && p->x_type == CONV_BF16 && isa->vnni == 2)
         read_in_place(&d.b, p);

@@ -11,8 +11,8 @@
  * scale then. Blocks of x may be of that type, if its channels are even: the second of a pair may
  * not be one beyond c. Residual and y may be bfloat16, too; sums are float32, and rounded once.
  *
- * Of NCHW, pairs are neighbouring columns, at a stride of 2: w is [m/16, c, kh, ⌈kw/2⌉, 16, 2]. The
- * second of the last pair is zero if kw is odd, so that infinity and NaN spread to the result
+ * Of NCHW, pairs are neighbouring columns, at an even stride: w is [m/16, c, kh, ⌈kw/2⌉, 16, 2].
+ * The second of the last pair is zero if kw is odd, so that infinity and NaN spread to the result
  * whose window ends beside them.
  *
  * A group reads cg input channels and makes mg output channels; with several groups both are

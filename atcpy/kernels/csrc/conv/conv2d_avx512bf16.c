@@ -1,5 +1,5 @@
 /* conv2d of bfloat16 on AVX512-BF16: each instruction multiplies pairs of channels, or of columns.
- * First convolutions of other strides than 2 multiply floats; their results are rounded in one
+ * First convolutions of odd strides multiply floats; their results are rounded in one
  * instruction.
  */
 #include "conv/conv2d_micro_avx512.h"
