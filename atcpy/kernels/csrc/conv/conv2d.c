@@ -256,12 +256,12 @@ struct drive {
 /* What taps hit repeats after as many of them as the stride. Those that lie side by side are not
  * looked through for each phase: wide windows have hundreds.
  */
-static bool phase_in_use(const struct conv2d_params *p, int64_t phase)
+static bool phase_in_use(const struct conv2d_params *p, const struct blocking *b, int64_t phase)
 {
     if (p->sw == 1)
         return true;
     if (p->dw == 1)
-        return phase < p->kw;
+        return phase < b->kw;
     for (int64_t k = 0; k < min_i64(p->kw, p->sw); k++)
         if (k * p->dw % p->sw == phase)
             return true;
@@ -471,7 +471,7 @@ static void pack_rows(struct drive *d, int64_t n, int64_t g, int64_t row0)
             for (int64_t phase = 0; phase < b->phases; phase++) {
                 if (atc_spend(d->meter, p->kw + b->phase_len))
                     return;
-                if (!phase_in_use(p, phase))
+                if (!phase_in_use(p, b, phase))
                     continue;
                 float *to = out + phase * b->phase_len * d->step;
                 pack_phase(d, x + at * p->w * x_pixel, p->w, phase, to);
