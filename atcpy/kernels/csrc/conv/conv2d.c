@@ -150,10 +150,10 @@ static struct blocking block(const struct conv2d_params *p, const struct atc_cpu
                                   (p->ow - 1) * p->sw + (p->kw - 1) * p->dw < p->w;
     /* Strides leave rows out, whose others are copied, so that they may as well follow each other.
      */
-    b.flat = p->kh == 1 && p->kw == 1 && needs_no_padding &&
+    b.kw = conv2d_columns(p->src_c0, p->weights, p->kw);
+    b.flat = p->kh == 1 && b.kw == 1 && needs_no_padding &&
              (p->sw > 1 || (p->sh == 1 && p->oh == p->h && p->ow == p->w));
     b.inside = needs_no_padding && p->sw == 1;
-    b.kw = conv2d_columns(p->src_c0, p->weights, p->kw);
     b.row_step = b.flat ? 1 : p->sh;
     b.packed = p->weights == WEIGHTS_BF16_VNNI2 || !b.inside;
     b.oc_pairs = ceil_div(ceil_div(p->mg, CONV_C0), CONV_PAIR);
