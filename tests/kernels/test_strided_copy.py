@@ -123,6 +123,22 @@ def test_long_fills(length: int, value: int, isa: str) -> None:
     assert np.count_nonzero(dst == 77) == 3 * (length + 5) - 2 * length
 
 
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("value", [0, 1])
+@pytest.mark.parametrize("length", [(1 << 17) - 1, 1 << 17, 300_000])
+def test_fills_larger_than_caches(length: int, value: int, isa: str) -> None:
+    """Runs of a part of a plate, of one, and of two and a part."""
+    rows, apart = 2, (1 << 25) // 2 // 2 + 1
+    dst = np.full(rows * apart, 77, np.int16)
+    run(
+        {"rank": 2, "dims": [rows, length], "dst_strides": [apart, 1], "dst_offset": 3, "item": 2, "value": value},
+        None, dst, isa,
+    )  # fmt: skip
+    for row in range(rows):
+        np.testing.assert_array_equal(dst[row * apart + 3 :][:length], value)
+    assert np.count_nonzero(dst == 77) == rows * (apart - length)
+
+
 def test_contiguous_dims_are_merged() -> None:
     shape = (2, 1, 3, 4)
     assert collapse(shape, row_major(shape), row_major(shape)) == ([24], [1], [1])

@@ -73,7 +73,7 @@ static const char *check(const struct task_view *task)
 /* --- cutting into plates -----------------------------------------------------------------------
  */
 
-enum { PLATE_BYTES = 16384, TILE = 16 };
+enum { PLATE_BYTES = 16384, FILL_BYTES = 1 << 18, TILE = 16 };
 
 /* The columns are the last dim. The rows are the dim along which the source lies, so that both
  * sides of a transpose are read and written in whole cache lines; else the last but one, or the
@@ -151,13 +151,16 @@ static struct cutting cut(const struct strided_copy_params *p)
             if (i != rows)
                 add_loop(&c, p->dims[i], p->src_strides[i], p->dst_strides[i]);
     }
+    /* CPUs fill long runs without reading their lines before, which takes a while to begin. */
+    const bool fills_run = c.whole.is_streamed && c.whole.src_column == 0 &&
+                           c.whole.dst_column == 1 && c.whole.columns >= FILL_BYTES / p->item;
     /* A transpose wants plates that are nearly square, other copies long columns. */
-    const int64_t room = PLATE_BYTES / p->item;
+    const int64_t room = (fills_run ? FILL_BYTES : PLATE_BYTES) / p->item;
     int64_t columns = c.whole.src_column == 1 || c.whole.src_row != 1 ? room : 4 * TILE;
     if (columns > c.whole.columns)
         columns = c.whole.columns;
     c.columns = columns;
-    c.rows = ceil_of(ceil_of(room, columns), TILE) * TILE;
+    c.rows = fills_run ? 1 : ceil_of(ceil_of(room, columns), TILE) * TILE;
     if (c.rows > c.whole.rows)
         c.rows = c.whole.rows;
     add_loop(&c, ceil_of(c.whole.rows, c.rows), c.rows * c.whole.src_row, c.rows * c.whole.dst_row);
