@@ -91,6 +91,26 @@ def test_transposes_into_a_gap(item: int, isa: str) -> None:
 
 
 @pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("length", [3, 15, 16, 17, 31, 33, 70, 3000])
+def test_triples_far_apart(length: int, isa: str) -> None:
+    """Three rows into triples, past the caches, from each position in a cache line on."""
+    blocks, apart = 2, (1 << 25) // 4 // 2 + 1
+    src = np.arange(1, blocks * 3 * length + 1, dtype=np.uint32).reshape(blocks, 3, length)
+    dst = np.zeros(blocks * apart, np.uint32)
+    for offset in range(17):
+        params: dict[str, table.ParamValue] = {
+            "rank": 3, "dims": [blocks, length, 3], "src_strides": [3 * length, 1, length],
+            "dst_strides": [apart, 3, 1], "dst_offset": offset, "item": 4,
+        }  # fmt: skip
+        run(params, src, dst, isa)
+        for block in range(blocks):
+            written = dst[block * apart + offset :][: 3 * length]
+            np.testing.assert_array_equal(written.reshape(length, 3), src[block].T)
+            written[:] = 0
+    assert not np.any(dst)
+
+
+@pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("item", ITEMS)
 @pytest.mark.parametrize("length", [1, 31, 33, 129, 200, 511, 700])
 def test_runs_far_apart(length: int, item: int, isa: str) -> None:
