@@ -22,6 +22,23 @@ def test_agrees_with_the_reference(shape: tuple[int, ...], time: int, dtype: typ
     assert_same(run_op(node, arrays, threads=2), reference_op(node, arrays))
 
 
+@pytest.mark.parametrize("time", [0, 1])
+@pytest.mark.parametrize("row", [127, 128, 200, 1000, 4095, 4096])
+def test_results_larger_than_caches(row: int, time: int) -> None:
+    """Rows of bytes that are streamed past the caches, and those that are too short or too long for it."""
+    steps = (1 << 25) // (3 * row) + 1
+    x = np.resize(np.arange(251, dtype=np.uint8), (steps, 3, row))
+    lens = np.array([steps, 2 * steps // 3, 0])
+    expected = x.copy()
+    for batch, length in enumerate(lens):
+        expected[:length, batch] = x[:length, batch][::-1]
+    if time == 1:
+        x, expected = (np.ascontiguousarray(array.swapaxes(0, 1)) for array in (x, expected))
+    arrays = [x, lens]
+    node = make_node("ReverseSequence", arrays, {"time_axis": time, "batch_axis": 1 - time})
+    assert_same(run_op(node, arrays, threads=2), [expected])
+
+
 @pytest.mark.parametrize("length", [-1, 5])
 def test_an_invalid_length_is_a_fault(length: int) -> None:
     arrays = [arange((4, 2)), np.array([1, length])]

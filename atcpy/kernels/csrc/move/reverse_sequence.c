@@ -5,6 +5,7 @@
  */
 #include "core/index.h"
 #include "core/pieces.h"
+#include "simd/streamed.h"
 
 #define REVERSE_SEQUENCE_FIELDS(I64, I64S, F64, ENUM)                                              \
     I64(steps) I64(batches) I64(inner) I64(item) I64(batch_first)
@@ -43,11 +44,23 @@ static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 
 DEFINE_FAMILY(reverse_sequence, REVERSE_SEQUENCE_FIELDS, .check = check, .cost = cost);
 
+/* The step that a step's row comes from. */
+static int64_t source_step(int64_t step, int64_t length)
+{
+    return step < length ? length - 1 - step : step;
+}
+
 void reverse_sequence_any_scalar(const struct kernel_args *args)
 {
+    enum { FETCHED_AHEAD = 1 << 13 }; /* bytes */
     const struct reverse_sequence_params *p = args->params;
     const int64_t *lens = args->src[REVERSE_SEQUENCE_LENS];
+    const uint8_t *src = args->src[REVERSE_SEQUENCE_X];
     const int64_t bytes = p->inner * p->item;
+    const int64_t next = p->batch_first ? 1 : p->batches; /* rows from a step to the next one */
+    const bool is_streamed =
+        is_streamed_run(bytes) && p->steps * p->batches * bytes >= MIN_STREAMED;
+    const int64_t ahead = is_streamed ? ceil_div(FETCHED_AHEAD, next * bytes) : 0; /* steps */
     for (int64_t row = args->begin; row < args->end; row++) {
         const int64_t batch = p->batch_first ? row / p->steps : row % p->batches;
         const int64_t step = p->batch_first ? row % p->steps : row / p->batches;
@@ -56,9 +69,21 @@ void reverse_sequence_any_scalar(const struct kernel_args *args)
             atc_note_fault(args->fault, FAULT_INDEX_OUTSIDE, length, p->steps);
             return;
         }
-        const int64_t from = step < length ? length - 1 - step : step;
-        const int64_t source = p->batch_first ? batch * p->steps + from : from * p->batches + batch;
-        atc_copy(args, (uint8_t *)args->dst[0] + row * bytes,
-                 (const uint8_t *)args->src[REVERSE_SEQUENCE_X] + source * bytes, bytes);
+        uint8_t *dst = (uint8_t *)args->dst[0] + row * bytes;
+        const uint8_t *first = src + (row - step * next) * bytes; /* of the batch */
+        const uint8_t *from = first + source_step(step, length) * next * bytes;
+        if (!is_streamed) {
+            atc_copy(args, dst, from, bytes);
+            continue;
+        }
+        /* CPUs read short rows ahead neither backwards nor of many batches. */
+        if (step + ahead < p->steps) {
+            const uint8_t *later = first + source_step(step + ahead, length) * next * bytes;
+            for (int64_t i = 0; i < bytes; i += STREAMED_LINE)
+                __builtin_prefetch(later + i);
+        }
+        stream_run(dst, from, bytes);
     }
+    if (is_streamed)
+        end_stream();
 }

@@ -122,9 +122,8 @@ static void add_loop(struct cutting *c, int64_t count, int64_t src_step, int64_t
 /* True if the destination spans more than a CPU's last cache is likely to hold. */
 static bool is_large(const struct strided_copy_params *p)
 {
-    enum { LARGE = 1 << 25 };
     for (int64_t i = 0; i < p->rank; i++)
-        if (atc_mul(atc_mul(p->dims[i], p->dst_strides[i]), p->item) >= LARGE)
+        if (atc_mul(atc_mul(p->dims[i], p->dst_strides[i]), p->item) >= MIN_STREAMED)
             return true;
     return false;
 }

@@ -4,43 +4,7 @@
 
 #include <string.h>
 
-enum { SHORT_RUN = 512, STEP = 64, LONG_RUN = 4096, FETCHED_AHEAD = 2048 /* bytes */ };
-
-/* Up to SHORT_RUN bytes, by moves of a fixed size of which the last may overlap the one before. */
-static inline void copy_short(uint8_t *dst, const uint8_t *src, size_t bytes)
-{
-    if (bytes >= STEP) {
-        for (size_t i = 0; i + STEP < bytes; i += STEP)
-            memcpy(dst + i, src + i, STEP);
-        memcpy(dst + bytes - STEP, src + bytes - STEP, STEP);
-    } else if (bytes >= 32) {
-        memcpy(dst, src, 32);
-        memcpy(dst + bytes - 32, src + bytes - 32, 32);
-    } else if (bytes >= 16) {
-        memcpy(dst, src, 16);
-        memcpy(dst + bytes - 16, src + bytes - 16, 16);
-    } else if (bytes >= 8) {
-        memcpy(dst, src, 8);
-        memcpy(dst + bytes - 8, src + bytes - 8, 8);
-    } else if (bytes >= 4) {
-        memcpy(dst, src, 4);
-        memcpy(dst + bytes - 4, src + bytes - 4, 4);
-    } else {
-        for (size_t i = 0; i < bytes; i++)
-            dst[i] = src[i];
-    }
-}
-
-/* A run whose whole lines pass the caches by. */
-static inline void stream_run(uint8_t *dst, const uint8_t *src, int64_t bytes)
-{
-    const int64_t head = (int64_t)(-(uintptr_t)dst % STREAMED_LINE);
-    copy_short(dst, src, (size_t)head);
-    int64_t at = head;
-    for (; at + STREAMED_LINE <= bytes; at += STREAMED_LINE)
-        stream_line(dst + at, src + at);
-    copy_short(dst + at, src + at, (size_t)(bytes - at));
-}
+enum { SHORT_RUN = 512, LONG_RUN = 4096, FETCHED_AHEAD = 2048 /* bytes */ };
 
 /* Runs of some cache lines are common (a block of channels), and a call a run would cost more. For
  * long ones, memcpy does whatever the CPU is fastest at.
@@ -49,7 +13,7 @@ static void copy_runs(uint8_t *dst, const uint8_t *src, const struct plate *p, i
 {
     const size_t bytes = (size_t)(p->columns * item);
     const int64_t rows = p->rows, dst_row = p->dst_row * item, src_row = p->src_row * item;
-    const bool is_streamed = p->is_streamed && bytes >= 2 * STREAMED_LINE && bytes < LONG_RUN;
+    const bool is_streamed = p->is_streamed && is_streamed_run((int64_t)bytes);
     /* Runs that lie apart are fetched ahead, as the hardware follows none but neighbours. */
     const bool is_apart = is_streamed && src_row != (int64_t)bytes;
     const int64_t ahead = is_apart ? ceil_div(FETCHED_AHEAD, (int64_t)bytes) : rows;
