@@ -90,6 +90,24 @@ def test_doubling(dtype: type, blocked: bool) -> None:
 
 
 @pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize(
+    ("dtype", "width", "scale"),
+    [
+        (np.uint8, 255, 2), (np.uint8, 256, 2), (np.uint8, 171, 3), (np.float32, 333, 2), (np.float32, 1365, 3),
+        (np.float32, 2048, 2), (np.float32, 2049, 2),
+    ],
+)  # fmt: skip
+def test_results_larger_than_caches(dtype: type, width: int, scale: int, isa: str) -> None:
+    """Rows that are streamed past the caches, and those that are too short or too long for it."""
+    height = (1 << 25) // (scale * scale * width * np.dtype(dtype).itemsize) // 2 + 1
+    x = np.resize(np.arange(251, dtype=dtype), (1, 2, height, width))
+    arrays = [x, None, np.array([1, 1, scale, scale], np.float32)]
+    attrs = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    results = run_op(make_node("Resize", arrays, attrs, constants=(2,)), arrays, isa=isa, threads=2)
+    assert_same(results, [x.repeat(scale, 2).repeat(scale, 3)])
+
+
+@pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("mode", ["nearest", "linear"])
 @pytest.mark.parametrize(
     ("shape", "scales", "family"),

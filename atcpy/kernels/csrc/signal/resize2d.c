@@ -1,6 +1,7 @@
 /* The resize2d family: its checker, where results lie in the source, and the loops over rows. */
 #include "core/pieces.h"
 #include "signal/resize2d.h"
+#include "simd/streamed.h"
 
 #include <math.h>
 
@@ -38,7 +39,20 @@ static const char *check(const struct task_view *task)
     return NULL;
 }
 
-/* Scratch: the taps along a row, those of the rows of a plane, then a mixed row of the source. */
+/* Whether nearest pixels are stored past the caches, in rows that the first one has room for. Rows
+ * of few lines would mostly be cut ones.
+ */
+static bool streams_rows(const struct resize2d_params *p)
+{
+    enum { MIN_ROW = 8 * STREAMED_LINE, MAX_ROW = 1 << 14 }; /* bytes */
+    const int64_t row = p->ow * p->c0 * p->item;
+    return p->mode == RESIZE_NEAREST && row >= MIN_ROW && row <= MAX_ROW &&
+           atc_mul(atc_mul(p->outer, p->oh), row) >= MIN_STREAMED;
+}
+
+/* Scratch: the taps along a row, those of the rows of a plane, then a mixed row of the source, or
+ * a row of results that are stored past the caches.
+ */
 static int64_t taps_bytes(int64_t taps)
 {
     return (taps * (int64_t)sizeof(struct resize_tap) + 63) / 64 * 64;
@@ -53,10 +67,12 @@ static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
     enum { ROW_WORK = 96 }; /* of taps that are looked up, whatever the columns */
     const int64_t moved =
         p->mode == RESIZE_LINEAR ? atc_add(elements, mixed) : atc_mul(elements, p->item) / 8;
+    const int64_t row = p->mode == RESIZE_LINEAR ? p->w * p->c0 * 4
+                        : streams_rows(p)        ? p->ow * p->c0 * p->item
+                                                 : 0;
     return (struct kernel_cost){.items = p->outer * p->oh,
                                 .work = atc_add(moved, atc_mul(p->outer, atc_mul(p->oh, ROW_WORK))),
-                                .scratch = taps_bytes(p->ow) + taps_bytes(p->oh) +
-                                           (p->mode == RESIZE_LINEAR ? p->w * p->c0 * 4 : 0)};
+                                .scratch = taps_bytes(p->ow) + taps_bytes(p->oh) + row};
 }
 
 DEFINE_FAMILY(resize2d, RESIZE2D_FIELDS, .check = check, .cost = cost);
@@ -210,6 +226,8 @@ void resize2d_nearest(const struct kernel_args *args, resize_pick_pixels pick,
     const int64_t pixel = p->c0 * p->item, row = p->ow * pixel;
     const bool doubles = pixel <= 8 && is_doubling(taps.low, p->ow);
     const int64_t each = pixels_at_once(pixel);
+    const bool streams = streams_rows(p);
+    uint8_t *built = (uint8_t *)args->scratch + taps_bytes(p->ow) + taps_bytes(p->oh);
     struct atc_meter meter = {.args = args};
     if (atc_was_stopped(args))
         return;          /* not all taps may be written */
@@ -218,10 +236,9 @@ void resize2d_nearest(const struct kernel_args *args, resize_pick_pixels pick,
     for (int64_t item = args->begin; item < args->end; item++, next_row(p, &at)) {
         const int64_t from = at.plane * p->h + row_tap(args, item, at.y).low;
         const uint8_t *src = (const uint8_t *)args->src[0] + from * p->w * pixel;
-        uint8_t *dst = (uint8_t *)args->dst[0] + item * row;
-        if (from == before)
-            atc_copy(args, dst, dst - row, row);
-        else
+        uint8_t *result = (uint8_t *)args->dst[0] + item * row;
+        uint8_t *dst = streams ? built : result;
+        if (from != before)
             for (int64_t x = 0; x < p->ow; x += each) {
                 const int64_t n = min_i64(each, p->ow - x);
                 if (atc_spend(&meter, n * pixel))
@@ -231,8 +248,14 @@ void resize2d_nearest(const struct kernel_args *args, resize_pick_pixels pick,
                 else
                     pick(dst + x * pixel, src, taps.low + x, n, pixel);
             }
+        else if (!streams)
+            atc_copy(args, dst, dst - row, row);
+        if (streams)
+            stream_run(result, built, row);
         before = from;
     }
+    if (streams)
+        end_stream();
 }
 
 /* --- linear ----------------------------------------------------------------------------------- */
