@@ -131,6 +131,24 @@ def test_runs_far_apart(length: int, item: int, isa: str) -> None:
 
 
 @pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("outer", [7, 8, 70])
+@pytest.mark.parametrize("length", [1, 31, 33, 129, 200, 1100])
+def test_large_transposes_of_runs(length: int, outer: int, isa: str) -> None:
+    """Runs that lie together in the source, in blocks of 11 in a destination larger than caches."""
+    inner, apart = 11, (1 << 25) // 4 // outer + 1
+    src = np.arange(1, inner * outer * length + 1, dtype=np.uint32).reshape(inner, outer, length)
+    dst = np.zeros(outer * apart, np.uint32)
+    params: dict[str, table.ParamValue] = {
+        "rank": 3, "dims": [outer, inner, length], "src_strides": [length, outer * length, 1],
+        "dst_strides": [apart, length, 1], "dst_offset": 3, "item": 4,
+    }  # fmt: skip
+    run(params, src, dst, isa)
+    written = as_strided(dst[3:], (outer, inner, length), (4 * apart, 4 * length, 4))
+    np.testing.assert_array_equal(written, src.swapaxes(0, 1))
+    assert np.count_nonzero(dst) == src.size
+
+
+@pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("value", [0, -1, 0x0101, 1, 0x0100])
 @pytest.mark.parametrize("length", [2047, 2048, 20_000])
 def test_long_fills(length: int, value: int, isa: str) -> None:

@@ -76,10 +76,10 @@ static const char *check(const struct task_view *task)
 enum { PLATE_BYTES = 16384, FILL_BYTES = 1 << 18, TILE = 16 };
 
 /* The columns are the last dim. The rows are the dim along which the source lies, so that both
- * sides of a transpose are read and written in whole cache lines; else the last but one, or the
- * longest where that is short. Plates are
- * those of nested loops: over the dims that are neither, over plates of rows, over plates of
- * columns.
+ * sides of a transpose are read and written in whole cache lines; of a large tensor, that along
+ * which the source goes on behind the columns; else the last but one, or the longest where that is
+ * short. Plates are those of nested loops: over the dims that are neither, over plates of rows,
+ * over plates of columns.
  */
 struct cutting {
     struct plate whole;
@@ -90,6 +90,15 @@ struct cutting {
     int64_t plates;
 };
 
+/* True if the destination spans more than a CPU's last cache is likely to hold. */
+static bool is_large(const struct strided_copy_params *p)
+{
+    for (int64_t i = 0; i < p->rank; i++)
+        if (atc_mul(atc_mul(p->dims[i], p->dst_strides[i]), p->item) >= MIN_STREAMED)
+            return true;
+    return false;
+}
+
 static int64_t row_dim(const struct strided_copy_params *p)
 {
     enum { FEW = 3, FEW_ROWS = 8 }; /* a transpose, or any copy, is slow along fewer */
@@ -97,6 +106,11 @@ static int64_t row_dim(const struct strided_copy_params *p)
     if (p->src_strides[last] != 1)
         for (int64_t i = last - 1; i >= 0; i--)
             if (p->src_strides[i] == 1 && p->dims[i] >= FEW)
+                return i;
+    /* CPUs read ahead in the order of memory, and do not wait for stores that lie apart. */
+    if (p->src_strides[last] == 1 && is_large(p))
+        for (int64_t i = last - 1; i >= 0; i--)
+            if (p->src_strides[i] == p->dims[last] && p->dims[i] >= FEW_ROWS)
                 return i;
     int64_t rows = last - 1;
     if (rows >= 0 && p->dims[rows] < FEW_ROWS)
@@ -117,15 +131,6 @@ static void add_loop(struct cutting *c, int64_t count, int64_t src_step, int64_t
     c->src_step[c->n_loops] = src_step;
     c->dst_step[c->n_loops++] = dst_step;
     c->plates *= count;
-}
-
-/* True if the destination spans more than a CPU's last cache is likely to hold. */
-static bool is_large(const struct strided_copy_params *p)
-{
-    for (int64_t i = 0; i < p->rank; i++)
-        if (atc_mul(atc_mul(p->dims[i], p->dst_strides[i]), p->item) >= MIN_STREAMED)
-            return true;
-    return false;
 }
 
 static struct cutting cut(const struct strided_copy_params *p)
