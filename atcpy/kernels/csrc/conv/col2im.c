@@ -37,3 +37,19 @@ static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 }
 
 DEFINE_FAMILY(col2im, COL2IM_FIELDS, .check = check, .cost = cost);
+
+/* Planes that caches hold, of blocks side by side that cover the image but for padding: sums of all
+ * taps are kept in registers, and few lanes are none of a tap's.
+ */
+bool col2im_is_small(const struct task_view *task)
+{
+    const struct col2im_params *p = task->params;
+    enum { MAX_DILATION = 4, MAX_PLANE = 1 << 16 }; /* elements of a plane need not be pieces */
+    for (int i = 0; i < COL2IM_DIMS; i++)
+        if (p->stride[i] != 1)
+            return false;
+    return p->kernel[2] <= COL2IM_ROW_TAPS && p->dilation[2] <= MAX_DILATION &&
+           p->image[2] <= p->cols[2] + (p->kernel[2] - 1) * p->dilation[2] &&
+           atc_volume(p->image) <= MAX_PLANE &&
+           atc_mul(atc_volume(p->kernel), atc_volume(p->cols)) <= MAX_PLANE;
+}

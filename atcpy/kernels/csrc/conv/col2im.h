@@ -16,4 +16,8 @@ enum { COL2IM_DIMS = 3 };
         I64S(stride, COL2IM_DIMS) I64S(dilation, COL2IM_DIMS) I64S(pad, COL2IM_DIMS)
 DECLARE_PARAMS(col2im, COL2IM_FIELDS)
 
+enum { COL2IM_ROW_TAPS = 16 }; /* along the last dim, at most, where rows are summed in vectors */
+
+bool col2im_is_small(const struct task_view *task);
+
 #endif
