@@ -128,6 +128,10 @@ def convnd(fill: Fill, n: int) -> Iterator[Case]:
             for channels in (3, 13):
                 arrays = [fill(1, 2, 2, 2, n).astype(dtype), fill(channels, 2, 1, 2, 1).astype(dtype)]
                 yield Case("Conv", arrays, {"strides": (1, 1, stride)})
+    if n > 0:  # 16 taps are added in registers
+        x, w = fill(1, 2, 8, 2, n), fill(3, 2, 8, 1, 2)
+        # The reference multiplies the zeros of the padding by the weights.
+        yield Case("Conv", [x, w], {"pads": (0, 0, 1) * 2}, by_reference=bool(np.isfinite(w).all()))
 
 
 def matmul(fill: Fill, n: int) -> Iterator[Case]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from atcpy.ir.tensor import Array
 from tests.effort import trials
 from tests.harness import make_node, rejections, run_op
 from tests.isa import ISAS, LOOP_ISAS
-from tests.ops.exact import onnxruntime_op
+from tests.ops.exact import assert_same, onnxruntime_op
 
 Attrs = dict[str, object]
 Case = tuple[list[Array | None], Attrs]
@@ -58,6 +58,42 @@ def test_agrees_with_onnxruntime(op_type: str, isa: str, data: st.DataObject, do
     assert ours.dtype == dtype
     scale = max(1.0, float(np.abs(expected).max(initial=0)))
     np.testing.assert_allclose(ours, expected, rtol=0, atol=1e-5 * scale)
+
+
+@st.composite
+def wide_windows(draw: st.DrawFn) -> Case:
+    """Operands and attributes of a convolution with few output channels, many taps, and rows of some vectors."""
+    size = st.integers
+    kernel = draw(st.sampled_from([(3, 3, 3), (2, 3, 4), (4, 4, 1), (1, 8, 2), (1, 4, 5), (2, 1, 16), (1, 2, 17)]))
+    strides, dilations = (draw(size(1, 2)), draw(size(1, 2)), draw(st.sampled_from([1, 1, 2]))), (1, draw(size(1, 2)))
+    attrs: Attrs = {"strides": strides, "dilations": (*dilations, draw(st.sampled_from([1, 1, 2, 7])))}
+    attrs["pads"] = (*(draw(size(0, 3)) for _ in range(5)), draw(st.sampled_from([0, 1, 40])))
+    attrs["group"] = group = draw(size(1, 3))
+    c, m = draw(size(1, 3)), draw(size(1, 3))
+    spatial = [8, draw(size(15, 18)), draw(st.sampled_from([1, 2, 15, 16, 17, 33, 95, 96, 97, 120]))]
+    spatial[2] += (kernel[2] - 1) * draw(st.sampled_from([0, 1])) * 7
+    rng = np.random.default_rng(draw(size(0, 2**32)))
+    x, w, bias = (
+        rng.standard_normal(shape, np.float32)
+        for shape in ((1, group * c, *spatial), (group * m, c, *kernel), (group * m,))
+    )
+    w.flat[draw(size(0, w.size - 1))] = draw(st.sampled_from([np.inf, -0.0, 1.0]))
+    return [x, w, bias] if draw(st.booleans()) else [x, w, None], attrs
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@settings(max_examples=trials(60), deadline=None)
+@given(case=wide_windows())
+def test_sums_of_few_channels_do_not_depend_on_the_kernel(isa: str, case: Case) -> None:
+    """Bit for bit those of the scalar kernel; no infinite weight counts where its window is in the padding."""
+    arrays, attrs = case
+    x, w = arrays[:2]
+    assert x is not None
+    assert w is not None
+    reach = 1 + (w.shape[4] - 1) * attrs["dilations"][2]  # type: ignore[index]
+    assume(x.shape[4] + attrs["pads"][2] + attrs["pads"][5] >= reach)  # type: ignore[index]
+    node = make_node("Conv", arrays, attrs)
+    assert_same(run_op(node, arrays, isa=isa, threads=2), run_op(node, arrays, isa="scalar", threads=2))
 
 
 @pytest.mark.parametrize("isa", ISAS)

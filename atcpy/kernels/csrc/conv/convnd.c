@@ -53,6 +53,17 @@ bool convnd_shares_windows(const struct task_view *task)
     return p->mg >= 4;
 }
 
+/* Windows of a row lie side by side, of few taps along the row, which are found for each vector,
+ * and of so many together that this pays.
+ */
+bool convnd_adds_rows(const struct task_view *task)
+{
+    enum { MIN_TAPS = 16 };
+    const struct convnd_params *p = task->params;
+    return !p->transposed && p->stride[2] == 1 && p->kernel[2] >= 2 &&
+           p->kernel[2] <= CONVND_ROW_TAPS && atc_volume(p->kernel) >= MIN_TAPS;
+}
+
 static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 {
     (void)cpu;

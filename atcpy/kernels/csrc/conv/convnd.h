@@ -25,6 +25,8 @@ DECLARE_PARAMS(convnd, CONVND_FIELDS)
 
 enum { CONVND_X, CONVND_W, CONVND_BIAS, CONVND_OPERANDS };
 
+enum { CONVND_ROW_TAPS = 16 }; /* along the last dim, at most, where rows are summed in vectors */
+
 enum { CONVND_BLOCK = 96 }; /* results of a channel in an item: whole vectors on any ISA */
 
 enum {
