@@ -140,10 +140,8 @@ struct attention_scratch {
 struct attention_scratch attention_scratch(const struct attention_params *p);
 
 /* attention on vectors, whose blocks are multiplied by the micro-kernels of `products`. */
-void attention_run_sse2(const struct kernel_args *args, const struct matmul_isa *products);
-void attention_run_neon(const struct kernel_args *args, const struct matmul_isa *products);
-void attention_run_avx2(const struct kernel_args *args, const struct matmul_isa *products);
-void attention_run_avx512f(const struct kernel_args *args, const struct matmul_isa *products);
+typedef void attention_run_fn(const struct kernel_args *args, const struct matmul_isa *products);
+attention_run_fn attention_run_sse2, attention_run_neon, attention_run_avx2, attention_run_avx512f;
 
 /* Keys that row `row` of an item sees. */
 static inline int64_t attention_keys(const struct attention_params *p,

@@ -41,10 +41,7 @@ ALWAYS_INLINE void put_bf16(float *position, int64_t lane, vf x)
 
 static void input(const struct wino_input *tile, float *out, int64_t stride)
 {
-    if (tile->is_bf16)
-        transform_input(tile, true, IN, b_times_small, put_bf16, out, stride);
-    else
-        transform_input(tile, false, IN, b_times_small, put_bf16, out, stride);
+    transform_input(tile, IN, b_times_small, put_bf16, out, stride);
 }
 
 static void results(const struct wino_results *tile)

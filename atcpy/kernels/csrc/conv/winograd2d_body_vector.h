@@ -16,8 +16,8 @@ typedef void (*wino_times)(const vf *column, int64_t step, vf *out);
 /* Stores transformed inputs from channel `lane` of a position on. */
 typedef void (*wino_put)(float *position, int64_t lane, vf x);
 
-ALWAYS_INLINE void transform_input(const struct wino_input *tile, bool is_bf16, int64_t in,
-                                   wino_times b_times, wino_put put, float *out, int64_t stride)
+ALWAYS_INLINE void transform_stored(const struct wino_input *tile, bool is_bf16, int64_t in,
+                                    wino_times b_times, wino_put put, float *out, int64_t stride)
 {
     for (int64_t lane = 0; lane < CONV_C0; lane += VF) {
         vf part[WINO_MAX_IN * WINO_MAX_IN]; /* by columns */
@@ -44,6 +44,16 @@ ALWAYS_INLINE void transform_input(const struct wino_input *tile, bool is_bf16, 
                 put(out + (row * in + column) * stride, lane, v[column]);
         }
     }
+}
+
+/* Inputs of either type, each by loops of its own. */
+ALWAYS_INLINE void transform_input(const struct wino_input *tile, int64_t in, wino_times b_times,
+                                   wino_put put, float *out, int64_t stride)
+{
+    if (tile->is_bf16)
+        transform_stored(tile, true, in, b_times, put, out, stride);
+    else
+        transform_stored(tile, false, in, b_times, put, out, stride);
 }
 
 ALWAYS_INLINE void transform_results(const struct wino_results *t, int64_t out, wino_times a_times)

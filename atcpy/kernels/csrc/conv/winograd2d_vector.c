@@ -3,7 +3,7 @@
 
 /* --- tiles of 4x4 ---------------------------------------------------------------------------- */
 
-enum { MATRIX = CONV_C0 * CONV_C0, IN = WINO_LARGE + WINO_TAPS - 1 };
+enum { MATRIX = CONV_C0 * CONV_C0, IN = WINO_MAX_IN };
 
 /* G times a column of three. */
 ALWAYS_INLINE void g_times(vf g0, vf g1, vf g2, vf *u)
@@ -66,10 +66,7 @@ ALWAYS_INLINE void put_float(float *position, int64_t lane, vf x)
 
 static void input_large(const struct wino_input *tile, float *out, int64_t stride)
 {
-    if (tile->is_bf16)
-        transform_input(tile, true, IN, b_times, put_float, out, stride);
-    else
-        transform_input(tile, false, IN, b_times, put_float, out, stride);
+    transform_input(tile, IN, b_times, put_float, out, stride);
 }
 
 /* Aᵀ times a column of six. */
@@ -92,6 +89,8 @@ static const struct wino_transforms large = {filters_large, input_large, results
 
 /* --- tiles of 2x2, whose factors are rounded to bfloat16 -------------------------------------- */
 
+enum { SMALL_IN = WINO_SMALL + WINO_TAPS - 1 };
+
 ALWAYS_INLINE void put_rounded(float *position, int64_t lane, vf x)
 {
     uint16_t rounded[VF];
@@ -101,7 +100,7 @@ ALWAYS_INLINE void put_rounded(float *position, int64_t lane, vf x)
 
 static void filters_small(const float *weights, const float *next, float *out, int64_t stride)
 {
-    enum { POSITIONS = (WINO_SMALL + WINO_TAPS - 1) * (WINO_SMALL + WINO_TAPS - 1) };
+    enum { POSITIONS = SMALL_IN * SMALL_IN };
     for (int64_t i = 0; i < MATRIX; i += VF) {
         vf g[WINO_TAPS * WINO_TAPS], u[POSITIONS];
         for (int64_t tap = 0; tap < WINO_TAPS * WINO_TAPS; tap++) {
@@ -116,11 +115,7 @@ static void filters_small(const float *weights, const float *next, float *out, i
 
 static void input_small(const struct wino_input *tile, float *out, int64_t stride)
 {
-    enum { SMALL_IN = WINO_SMALL + WINO_TAPS - 1 };
-    if (tile->is_bf16)
-        transform_input(tile, true, SMALL_IN, b_times_small, put_rounded, out, stride);
-    else
-        transform_input(tile, false, SMALL_IN, b_times_small, put_rounded, out, stride);
+    transform_input(tile, SMALL_IN, b_times_small, put_rounded, out, stride);
 }
 
 static void results_small(const struct wino_results *tile)
