@@ -8,7 +8,6 @@ from __future__ import annotations
 from functools import partial
 from itertools import product
 
-import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -19,11 +18,11 @@ from atcpy.kernels import table
 from atcpy.kernels._kernels import Refused
 from atcpy.ops.conv.conv import MAX_BF16_SUM, bf16_operands
 from atcpy.ops.conv.winograd import LARGE, SMALL, as_winograd
+from tests.bf16 import BF16, rounded
 from tests.effort import trials
 from tests.harness import load_task, make_node, run_op
 from tests.isa import BF16_ISAS
 
-BF16 = ml_dtypes.bfloat16
 X, RESIDUAL, Y = "i0", "i3", "o0"  # as make_node names them
 TYPES = [frozenset(names) for names in ({X}, {Y}, {RESIDUAL}, {X, RESIDUAL}, {X, RESIDUAL, Y})]
 ACTIVATIONS: dict[str, dict[str, object]] = {
@@ -75,12 +74,6 @@ def check(case: str, activation: str, types: frozenset[str], isa: str, *, tile: 
     wide, narrow = results
     expected = wide.astype(narrow.dtype)
     np.testing.assert_array_equal(narrow.view(f"u{narrow.itemsize}"), expected.view(f"u{narrow.itemsize}"))
-
-
-def rounded(array: Array) -> Array:
-    """Numbers that bfloat16 holds."""
-    result: Array = array.astype(BF16).astype(np.float32)
-    return result
 
 
 @pytest.mark.parametrize("isa", BF16_ISAS)

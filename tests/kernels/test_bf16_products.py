@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
-import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 from atcpy.ir import Format, FormatKind
 from atcpy.ir.tensor import Array
 from atcpy.ops.conv.winograd import as_winograd
+from tests import bf16
+from tests.bf16 import BF16
 from tests.effort import trials
 from tests.harness import make_node, reference_op, run_op
 from tests.isa import BF16_ISAS, ISAS
 
-BF16 = ml_dtypes.bfloat16
 PAIRS = {"multiplies_bf16": 1}
 # Shapes of input and weights, attributes. Odd numbers of channels leave half a pair.
 CONVS: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, object]]] = {
@@ -35,10 +36,7 @@ CONVS: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, object]]] = {
 SIZES = [1, 2, 3, 15, 16, 17, 31, 33, 64]
 
 
-def rounded(array: Array) -> Array:
-    """The numbers that are multiplied."""
-    result: Array = array.astype(BF16).astype(np.float64)
-    return result
+rounded = partial(bf16.rounded, dtype=np.float64)  # the numbers that are multiplied
 
 
 def operands(seed: int, x_shape: tuple[int, ...], w_shape: tuple[int, ...]) -> tuple[Array, Array, Array]:

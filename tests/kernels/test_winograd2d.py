@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
-import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -15,6 +14,8 @@ from hypothesis import strategies as st
 from atcpy.ir.tensor import Array
 from atcpy.ops.conv.winograd import SMALL, as_winograd, gain
 from atcpy.ops.core.opdef import KernelCall
+from tests import bf16
+from tests.bf16 import BF16
 from tests.effort import trials
 from tests.harness import make_node, run_op
 from tests.isa import BF16_ISAS, ISAS
@@ -206,16 +207,12 @@ def test_the_tiles_of_a_batch_are_counted_together(isa: str) -> None:
 
 # --- tiles of 2x2, whose factors are rounded to bfloat16 -----------------------------------------
 
-BF16 = ml_dtypes.bfloat16
 B_T = np.array([[1, 0, -1, 0], [0, 1, 1, 0], [0, -1, 1, 0], [0, 1, 0, -1]], np.float64)
 G = np.array([[1, 0, 0], [0.5, 0.5, 0.5], [0.5, -0.5, 0.5], [0, 0, 1]])
 A_T = np.array([[1, 1, 1, 0], [0, 1, -1, -1]], np.float64)
 
 
-def rounded(array: Array) -> Array:
-    """The nearest numbers that bfloat16 holds."""
-    result: Array = array.astype(np.float32).astype(BF16).astype(np.float64)
-    return result
+rounded = partial(bf16.rounded, dtype=np.float64)
 
 
 def in_pairs(case: Case) -> Case:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import ml_dtypes
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -14,6 +15,7 @@ from atcpy.kernels._kernels import Refused
 from atcpy.kernels.table import ParamValue
 from atcpy.ops.attention.attention import CACHE, CACHED, supports_attention
 from atcpy.ops.core.half import MULTIPLIES_BF16
+from tests.bf16 import rounded
 from tests.effort import trials
 from tests.harness import load_task, make_node, reference_op, run_op
 from tests.isa import BF16_ISAS, ISAS
@@ -45,18 +47,18 @@ def make_arrays(
     return arrays, attrs
 
 
+def sizes_of(
+    queries: Sequence[int], keys: Sequence[int], widths: Sequence[int], v_widths: Sequence[int]
+) -> st.SearchStrategy[tuple[int, ...]]:
+    """Sizes for make_arrays: one or two batches and heads of keys, up to three heads of queries for each of these."""
+    few, lengths = st.integers(1, 2), map(st.sampled_from, (queries, keys, widths, v_widths))
+    return st.tuples(few, few, st.integers(1, 3), *lengths)
+
+
 @pytest.mark.parametrize("isa", ISAS)
 @settings(max_examples=trials(40), deadline=None)
 @given(
-    sizes=st.tuples(
-        st.integers(1, 2),
-        st.integers(1, 2),
-        st.integers(1, 3),
-        st.sampled_from([1, 2, 15, 33, 130]),
-        st.sampled_from([1, 3, 16, 31, 257, 530]),
-        st.sampled_from([1, 8, 17, 64]),
-        st.sampled_from([1, 8, 19, 40]),
-    ),
+    sizes=sizes_of([1, 2, 15, 33, 130], [1, 3, 16, 31, 257, 530], [1, 8, 17, 64], [1, 8, 19, 40]),
     joined=st.booleans(),
     mask=st.sampled_from(["none", "added", "kept"]),
     causal=st.booleans(),
@@ -89,15 +91,7 @@ def test_attention_agrees_with_the_reference(
 @pytest.mark.parametrize("isa", ISAS)
 @settings(max_examples=trials(15), deadline=None)
 @given(
-    sizes=st.tuples(
-        st.integers(1, 2),
-        st.integers(1, 2),
-        st.integers(1, 3),
-        st.sampled_from([1, 2, 33, 130]),
-        st.sampled_from([1, 3, 17, 270]),
-        st.sampled_from([8, 17]),
-        st.sampled_from([1, 8, 19]),
-    ),
+    sizes=sizes_of([1, 2, 33, 130], [1, 3, 17, 270], [8, 17], [1, 8, 19]),
     past=st.sampled_from([1, 16, 255, 256, 300]),
     joined=st.booleans(),
     mask=st.sampled_from(["none", "added", "kept"]),
@@ -120,15 +114,7 @@ def test_past_keys_precede_new_keys_and_present_holds_both(
 @pytest.mark.parametrize("isa", ISAS)
 @settings(max_examples=trials(40), deadline=None)
 @given(
-    sizes=st.tuples(
-        st.integers(1, 2),
-        st.integers(1, 2),
-        st.integers(1, 3),
-        st.sampled_from([1, 2, 15, 70]),
-        st.sampled_from([1, 3, 17, 70]),
-        st.sampled_from([1, 8, 17, 64]),
-        st.sampled_from([1, 8, 19, 40]),
-    ),
+    sizes=sizes_of([1, 2, 15, 70], [1, 3, 17, 70], [1, 8, 17, 64], [1, 8, 19, 40]),
     past=st.sampled_from([0, 1, 16, 17, 255, 256, 300]),
     room=st.sampled_from([0, 1, 100]),
     joined=st.booleans(),
@@ -184,15 +170,7 @@ def test_one_query_of_each_of_many_heads(isa: str, heads: tuple[int, int], joine
 @pytest.mark.parametrize("isa", ISAS)
 @settings(max_examples=trials(30), deadline=None)
 @given(
-    sizes=st.tuples(
-        st.integers(1, 2),
-        st.integers(1, 2),
-        st.integers(1, 3),
-        st.sampled_from([1, 2, 33]),
-        st.sampled_from([1, 3, 17]),
-        st.sampled_from([1, 8, 17, 64]),
-        st.sampled_from([1, 8, 19, 300]),
-    ),
+    sizes=sizes_of([1, 2, 33], [1, 3, 17], [1, 8, 17, 64], [1, 8, 19, 300]),
     past=st.sampled_from([1, 16, 17, 255, 256, 300]),
     is_kept=st.booleans(),
     joined=st.booleans(),
@@ -426,17 +404,10 @@ def run_rounded(
     return run_op(node, arrays, isa=isa, threads=threads, rows=rows)[0]
 
 
-def rounded(array: Array | None) -> Array:
-    """The nearest numbers that bfloat16 holds."""
-    assert array is not None
-    result: Array = array.astype(ml_dtypes.bfloat16).astype(F32)
-    return result
-
-
 def of_rounded_factors(arrays: list[Array | None], attrs: dict[str, object], scale: float) -> tuple[Array, Array]:
     """The result where all but the weights of values are rounded, and how far rounding those may lead from it."""
     query, keys, values, *others = arrays
-    assert query is not None
+    assert query is not None and keys is not None and values is not None
     operands = [rounded(query * F32(scale)), rounded(keys), rounded(values)]
     attrs = attrs | {"scale": 1.0}
     exact, of_sizes = (
@@ -449,15 +420,7 @@ def of_rounded_factors(arrays: list[Array | None], attrs: dict[str, object], sca
 @pytest.mark.parametrize("isa", BF16_ISAS)
 @settings(max_examples=trials(40), deadline=None)
 @given(
-    sizes=st.tuples(
-        st.integers(1, 2),
-        st.integers(1, 2),
-        st.integers(1, 2),
-        st.sampled_from([7, 15, 33, 130]),
-        st.sampled_from([1, 3, 16, 31, 257, 530]),
-        st.sampled_from([1, 8, 17, 64]),
-        st.sampled_from([1, 8, 19, 40]),
-    ),
+    sizes=sizes_of([7, 15, 33, 130], [1, 3, 16, 31, 257, 530], [1, 8, 17, 64], [1, 8, 19, 40]),
     joined=st.booleans(),
     mask=st.sampled_from(["none", "added", "kept"]),
     causal=st.booleans(),
