@@ -1,9 +1,9 @@
 """Products of 8-bit integers: ConvInteger, QLinearConv, MatMulInteger, QLinearMatMul, and ONNX Runtime's QGemm.
 
-FusedQLinearConv adds bytes to the result of a QLinearConv as QLinearAdd does, with these steps as attributes:
+FusedQLinearConv adds bytes to the result of a QLinearConv:
 
-    FusedQLinearConv(<QLinearConv's inputs>, r) {product_scale, addend_scale, addend_zero, sum_scale, sum_zero}
-        = QLinearAdd(QLinearConv(…), product_scale, y_zero, r, addend_scale, addend_zero, sum_scale, sum_zero)
+    FusedQLinearConv(<QLinearConv's inputs>, r) {product_scale, addend_scale, sum_offset, sum_zero}
+        = saturate(round(fma(QLinearConv(…) - y_zero, product_scale, fma(r, addend_scale, sum_offset))) + sum_zero)
 
 Each is one launch of `qgemm`, which takes the operands of the standard as they are: zero points and
 scales may be computed at run time. The layout of a constant right operand is the kernel's, with the
@@ -28,22 +28,6 @@ RESIDUAL = 9  # input of FusedQLinearConv
 MAX_COPIED_PIXELS = 1 << 22  # for a line of results
 BYTES = frozenset({DType.UINT8, DType.INT8})
 MATRIX = Format(FormatKind.N1K1N0K0_T, 1)
-
-
-@dataclass(frozen=True, slots=True)
-class ScaleRange:
-    """Scales with which sums are exact: none but these, and no quotient of two above `quotient`."""
-
-    smallest: float
-    largest: float
-    quotient: float
-
-    def contains(self, scale: float) -> bool:
-        """True if the kernel takes the scale."""
-        return self.smallest <= scale <= self.largest
-
-
-SUM_SCALES = ScaleRange(2.0**-40, 2.0**40, 2.0**20)
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,8 +262,8 @@ def lower_integer_conv(node: Node) -> Iterable[KernelCall]:
     if node.op_type != "FusedQLinearConv":
         yield _launch("qgemm", node, params)
         return
-    params |= {name: node.float_attr(name, 1.0) for name in ("product_scale", "addend_scale", "sum_scale")}
-    params |= {name: node.int_attr(name, 0) for name in ("addend_zero", "sum_zero")}
+    params |= {name: node.float_attr(name, 1.0) for name in ("product_scale", "addend_scale")}
+    params |= {"sum_offset": node.float_attr("sum_offset", 0.0), "sum_zero": node.int_attr("sum_zero", 0)}
     call = _launch("qgemm", node, params)
     yield replace(call, src=(*call.src, node.operand(RESIDUAL)))
 

@@ -372,10 +372,12 @@ def test_qlinear_conv_rounds_to_even(
     np.testing.assert_array_equal(run_op(node, arrays, isa=isa)[0], expected)
 
 
-def quantised(x: Array, scale: Array, zero: Array) -> Array:
-    """QuantizeLinear of float32."""
-    info = np.iinfo(zero.dtype)
-    return np.clip(np.rint(x / scale) + zero.astype(np.float32), info.min, info.max).astype(zero.dtype)
+def fused_sum(y: Array, residual: Array, attrs: dict[str, object], dtype: str) -> Array:
+    """y, less its zero point, and the residual as FusedQLinearConv adds them: float64 has products and sums exactly."""
+    product, addend, offset = (np.float64(attrs[name]) for name in ("product_scale", "addend_scale", "sum_offset"))  # type: ignore[arg-type]
+    added = (residual * addend + offset).astype(np.float32)
+    total = np.rint((y * product + added.astype(np.float64)).astype(np.float32)) + attrs["sum_zero"]
+    return np.clip(total, np.iinfo(dtype).min, np.iinfo(dtype).max).astype(dtype)
 
 
 @pytest.mark.parametrize("isa", BYTE_ISAS)
@@ -384,10 +386,10 @@ def quantised(x: Array, scale: Array, zero: Array) -> Array:
     case=CONVS, y_type=TYPES, blocked=st.booleans(), ties=st.booleans(), threads=st.sampled_from([1, 3]),
     bound=st.sampled_from([1, 100]),
 )  # fmt: skip
-def test_a_residual_is_added_as_to_floats(
+def test_a_residual_is_added(
     isa: str, case: dict[str, object], y_type: str, blocked: bool, ties: bool, threads: int, bound: int
 ) -> None:
-    """DequantizeLinear of both, the sum in float32, QuantizeLinear: to the bit, with sums that end in a half or not."""
+    """To the bit, with sums that end in a half or not."""
     if case["group"] == case["m"] == 1 or case["c"] == 1:  # no depthwise convolution
         case = {**case, "c": 3}
     (x, w, x_zero, w_zero), attrs = conv_case(case)
@@ -398,39 +400,38 @@ def test_a_residual_is_added_as_to_floats(
     total = exact_conv(less_zero(x, x_zero, 0), less_zero(w, w_zero, 0), attrs)
     x_scale, w_scale = np.asarray(np.float32(0.5)), np.asarray(np.float32(0.25))
     y_scale = np.asarray(np.float32(8 * bound))
-    steps = np.exp2(rng.integers(-2, 2, 3)) if ties else rng.uniform(0.01, 3, 3)
-    product, addend, scale = (np.asarray(np.float32(step)) for step in steps)
-    y_zero, residual_zero, zero = (np.array(rng.integers(0, 100), y_type) for _ in range(3))
+    factors = np.exp2(rng.integers(-2, 2, 2)) if ties else rng.uniform(0.01, 3, 2)
+    offset = rng.integers(-99, 99) / 2 if ties else rng.uniform(-99, 99)
+    y_zero, zero = (np.array(rng.integers(0, 100), y_type) for _ in range(2))
     residual = bytes_of(rng, total.shape, y_type)
-    y = less_zero(requantised(total, x_scale, w_scale, y_scale, y_zero), y_zero, 0).astype(np.float32)
-    added = less_zero(residual, residual_zero, 0).astype(np.float32)
-    expected = quantised(y * product + added * addend, scale, zero)
+    y = less_zero(requantised(total, x_scale, w_scale, y_scale, y_zero), y_zero, 0)
     arrays = [x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, None, residual]
-    attrs |= {"product_scale": float(product), "addend_scale": float(addend), "sum_scale": float(scale)}
-    attrs |= {"addend_zero": int(residual_zero), "sum_zero": int(zero)}
+    attrs |= {"product_scale": float(np.float32(factors[0])), "addend_scale": float(np.float32(factors[1]))}
+    attrs |= {"sum_offset": float(np.float32(offset)), "sum_zero": int(zero)}
     node = make_node("FusedQLinearConv", arrays, attrs, constants=[3])
     blocked = blocked and (case["group"] == 1 or not (case["c"] % 16 or case["m"] % 16))  # type: ignore[operator]
-    np.testing.assert_array_equal(run_op(node, arrays, isa=isa, blocked=blocked, threads=threads)[0], expected)
+    ours = run_op(node, arrays, isa=isa, blocked=blocked, threads=threads)[0]
+    np.testing.assert_array_equal(ours, fused_sum(y, residual, attrs, y_type))
 
 
 @pytest.mark.parametrize("isa", BYTE_ISAS)
-@pytest.mark.parametrize("scale", [0.0123, 0.33333334, 1.9999999, 3.0e-5, 7.77e5])
 @pytest.mark.parametrize("types", ["u1", "i1"])
-def test_sums_are_divided_as_float32_is(isa: str, scale: float, types: str) -> None:
-    """Every byte of the result plus every byte of the addend, by steps whose quotients lie close to halves."""
+@pytest.mark.parametrize(
+    "factors", [(0.5, 0.5, -0.5), (0.7310586, 1.1, 3.3), (1.0, 0.062500004, 0.0), (60.0, 3e-3, -9.5)]
+)
+def test_each_pair_of_bytes_is_added(isa: str, types: str, factors: tuple[float, float, float]) -> None:
+    """Sums far beyond bytes saturate, and those close to a half are rounded once."""
     bytes_ = np.arange(256, dtype=np.uint8).view(types)
     x, residual = (np.reshape(each, (1, 16, 64, 64)).copy() for each in np.meshgrid(bytes_, bytes_))
     w = np.eye(16, dtype=np.int8).reshape(16, 16, 1, 1)
     one, zero = np.asarray(np.float32(1)), np.zeros((), types)
-    y = x.astype(np.float32)
-    for factors in ((0.5, 0.5), (0.7310586, 1.1), (1, 0.062500004)):
-        product, addend = (np.asarray(np.float32(factor) * np.float32(scale)) for factor in factors)
-        total = np.asarray(np.float32(scale))
-        expected = quantised(y * product + residual.astype(np.float32) * addend, total, zero)
-        arrays = [x, one, zero, w, one, np.zeros((), "i1"), one, zero, None, residual]
-        attrs = {"product_scale": float(product), "addend_scale": float(addend), "sum_scale": float(total)}
-        node = make_node("FusedQLinearConv", arrays, attrs, constants=[3])
-        np.testing.assert_array_equal(run_op(node, arrays, isa=isa, blocked=True)[0], expected)
+    names = ("product_scale", "addend_scale", "sum_offset")
+    attrs: dict[str, object] = {name: float(np.float32(each)) for name, each in zip(names, factors, strict=True)}
+    attrs["sum_zero"] = 5
+    arrays = [x, one, zero, w, one, np.zeros((), "i1"), one, zero, None, residual]
+    node = make_node("FusedQLinearConv", arrays, attrs, constants=[3])
+    ours = run_op(node, arrays, isa=isa, blocked=True)[0]
+    np.testing.assert_array_equal(ours, fused_sum(x.astype(np.float64), residual, attrs, types))
 
 
 @pytest.mark.parametrize("isa", BYTE_ISAS)

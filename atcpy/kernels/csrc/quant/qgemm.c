@@ -1,6 +1,8 @@
 /* The qgemm family: its checker and its cost. */
 #include "quant/qgemm_blocking.h"
 
+#include <math.h>
+
 const char *const qgemm_results[] = {"i32", "f32", "i8", "u8", NULL};
 
 enum { MAX_K = INT32_MAX, MAX_LINE = 1 << 24 };
@@ -78,10 +80,12 @@ const char *qgemm_check_operands(const struct task_view *task, const struct qgem
     return NULL;
 }
 
-/* True for steps whose products and quotients stay far from the limits of float32. */
+/* True for numbers with which 255 steps, and two such products and an offset, are integers of 32
+ * bits.
+ */
 static bool is_scale(double scale)
 {
-    return scale >= 0x1p-40 && scale <= 0x1p40;
+    return scale >= 0x1p-40 && scale <= 0x1p20;
 }
 
 static bool is_zero_point(int64_t zero, enum atc_dtype dtype)
@@ -99,12 +103,9 @@ static const char *check_addend(const struct task_view *task, int64_t elements)
         return NULL;
     if (p->result != QGEMM_I8 && p->result != QGEMM_U8)
         return "an addend for results that are no bytes";
-    if (!is_scale(p->product_scale) || !is_scale(p->addend_scale) || !is_scale(p->sum_scale) ||
-        !is_zero_point(p->addend_zero, y) || !is_zero_point(p->sum_zero, y))
-        return "a scale or zero point of the sum is out of range";
-    /* Quotients fit into int32. */
-    if (p->product_scale > p->sum_scale * 0x1p20 || p->addend_scale > p->sum_scale * 0x1p20)
-        return "the sum's scale is too small for what is added";
+    if (!is_scale(p->product_scale) || !is_scale(p->addend_scale) ||
+        !(fabs(p->sum_offset) <= 0x1p28) || !is_zero_point(p->sum_zero, y))
+        return "a scale, the offset or the zero point of the sum is out of range";
     if (!atc_holds(task, task->src + QGEMM_ADDEND, y, elements, 1))
         return "the addend is too small or of another type";
     return NULL;

@@ -19,9 +19,10 @@
  * (x_scale · w_scale / y_scale)) + y_zero, halves to even, saturated. Sums wrap around as int32 do,
  * and are the same on every instruction set.
  *
- * With an addend, y = round(((y' − y_zero) · product_scale + (addend − addend_zero) · addend_scale)
- * / sum_scale) + sum_zero, saturated, where y' is the y above: what DequantizeLinear, Add in
- * float32 and QuantizeLinear make of them, to the bit. y may lie where the addend does.
+ * With an addend, y = round(fma(y' − y_zero, product_scale, fma(addend, addend_scale, sum_offset)))
+ * + sum_zero, saturated, where y' is the y above, and fma rounds once, to float32: with the numbers
+ * that the compiler chooses, what DequantizeLinear, Add in float32 and QuantizeLinear make of each
+ * two bytes. y may lie where the addend does.
  *
  * K runs over [⌈cg/C0⌉, kh, kw, C0] with C0 = k_c0, which is src_c0, or 4 where x is NCHW of up to
  * 4 channels. Channels beyond c in the last block may be anything.
@@ -46,8 +47,7 @@ enum {
     I64(c) I64(h) I64(w) I64(m) I64(oh) I64(ow) I64(kh) I64(kw) I64(sh) I64(sw) I64(dh) I64(dw)    \
         I64(pt) I64(pl) I64(group) I64(cg) I64(mg) I64(src_c0) I64(k_c0) I64(dst_c0) I64(w_packed)           \
             I64(w_batched) I64(w_zeros) I64(w_scales) I64(x_signed) I64(w_signed)                  \
-                ENUM(result, qgemm_results) F64(product_scale) F64(addend_scale) I64(addend_zero) F64(sum_scale)              \
-                    I64(sum_zero)
+                ENUM(result, qgemm_results) F64(product_scale) F64(addend_scale) F64(sum_offset) I64(sum_zero)
 DECLARE_PARAMS(qgemm, QGEMM_FIELDS)
 
 enum {
@@ -77,11 +77,10 @@ struct qgemm_columns {
     bool is_bounded; /* no sum that is scaled reaches the limits of int32 */
 };
 
-/* How an addend and its sum are quantised. */
+/* How an addend is added, in steps of the sum. */
 struct qgemm_sum {
-    float product_scale, addend_scale, scale;
-    float inverse, rest; /* 1 / scale, and what rounding took from it */
-    int32_t addend_zero, zero;
+    float product_scale, addend_scale, offset;
+    int32_t zero;
 };
 
 /* Panels that one tile reads. */

@@ -480,20 +480,16 @@ static void fill_steps(struct drive *d)
         }
 }
 
-/* The steps of what is added, and of the sum. */
+/* How an addend is added. */
 static struct qgemm_sum sum_of(const struct kernel_args *args)
 {
     const struct qgemm_params *p = args->params;
     if (args->src[QGEMM_ADDEND] == NULL)
         return (struct qgemm_sum){0};
-    const float scale = (float)p->sum_scale, inverse = 1 / scale;
     return (struct qgemm_sum){
         .product_scale = (float)p->product_scale,
         .addend_scale = (float)p->addend_scale,
-        .scale = scale,
-        .inverse = inverse,
-        .rest = (float)((1 - (double)inverse * scale) / scale),
-        .addend_zero = (int32_t)p->addend_zero,
+        .offset = (float)p->sum_offset,
         .zero = (int32_t)p->sum_zero,
     };
 }

@@ -21,12 +21,11 @@ static inline uint8_t qgemm_add(const struct qgemm_tile *t, int32_t y, uint8_t a
 {
     const struct qgemm_sum *s = t->sum;
     const int32_t other = t->result == QGEMM_I8 ? (int8_t)addend : addend;
-    const float sum =
-        (float)y * s->product_scale + (float)(other - s->addend_zero) * s->addend_scale;
+    const float addend_part = fmaf((float)other, s->addend_scale, s->offset);
+    const float sum = fmaf((float)y, s->product_scale, addend_part);
     const int32_t low = t->result == QGEMM_I8 ? INT8_MIN : 0;
-    return (
-        uint8_t)(qgemm_round(sum / s->scale, (float)(low - s->zero), (float)(low + 255 - s->zero)) +
-                 s->zero);
+    const float min = (float)(low - s->zero), max = (float)(low + 255 - s->zero);
+    return (uint8_t)(qgemm_round(sum, min, max) + s->zero);
 }
 
 /* Sums of one row of one panel, to where the row begins in that panel's part of the result. */

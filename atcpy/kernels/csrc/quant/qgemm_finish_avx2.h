@@ -41,8 +41,7 @@ static inline __m256i qgemm_round_avx2(__m256i sums, __m256 scale, bool is_bound
 
 /* What an addend needs, in all lanes. */
 struct qgemm_sum_avx2 {
-    __m256 y_low, y_high, product_scale, addend_scale, scale, inverse, rest;
-    __m256i addend_zero;
+    __m256 y_low, y_high, product_scale, addend_scale, offset;
 };
 
 static inline struct qgemm_sum_avx2 qgemm_sum_avx2(const struct qgemm_tile *t)
@@ -54,18 +53,8 @@ static inline struct qgemm_sum_avx2 qgemm_sum_avx2(const struct qgemm_tile *t)
         .y_high = _mm256_set1_ps(low + 255),
         .product_scale = _mm256_set1_ps(s->product_scale),
         .addend_scale = _mm256_set1_ps(s->addend_scale),
-        .scale = _mm256_set1_ps(s->scale),
-        .inverse = _mm256_set1_ps(s->inverse),
-        .rest = _mm256_set1_ps(s->rest),
-        .addend_zero = _mm256_set1_epi32(s->addend_zero),
+        .offset = _mm256_set1_ps(s->offset),
     };
-}
-
-/* x / scale, rounded correctly, as qgemm_divide_avx512 does it. */
-static inline __m256 qgemm_divide_avx2(const struct qgemm_sum_avx2 *s, __m256 x)
-{
-    const __m256 quotient = _mm256_fmadd_ps(x, s->inverse, _mm256_mul_ps(x, s->rest));
-    return _mm256_fmadd_ps(_mm256_fnmadd_ps(quotient, s->scale, x), s->inverse, quotient);
 }
 
 /* Sums as numbers of y, plus eight bytes of the addend, rounded less the zero point of what they
@@ -78,10 +67,8 @@ static inline __m256i qgemm_add_avx2(const struct qgemm_sum_avx2 *s, __m256i sum
     y = _mm256_min_ps(_mm256_max_ps(y, s->y_low), s->y_high); /* NaN too: the second operand */
     y = _mm256_round_ps(y, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
     const __m256i words = is_signed ? _mm256_cvtepi8_epi32(addend) : _mm256_cvtepu8_epi32(addend);
-    const __m256 more =
-        _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_sub_epi32(words, s->addend_zero)), s->addend_scale);
-    return _mm256_cvtps_epi32(
-        qgemm_divide_avx2(s, _mm256_add_ps(_mm256_mul_ps(y, s->product_scale), more)));
+    const __m256 more = _mm256_fmadd_ps(_mm256_cvtepi32_ps(words), s->addend_scale, s->offset);
+    return _mm256_cvtps_epi32(_mm256_fmadd_ps(y, s->product_scale, more));
 }
 
 /* One or two rows of rounded sums as bytes, saturated. */

@@ -65,8 +65,7 @@ qgemm_bytes_avx512(const struct qgemm_tile *t, const __m512i *sums, int rows, __
 
 /* What an addend needs, in all lanes. */
 struct qgemm_sum_avx512 {
-    __m512 y_low, y_high, product_scale, addend_scale, scale, inverse, rest;
-    __m512i addend_zero;
+    __m512 y_low, y_high, product_scale, addend_scale, offset;
 };
 
 static inline struct qgemm_sum_avx512 qgemm_sum_avx512(const struct qgemm_tile *t)
@@ -79,21 +78,8 @@ static inline struct qgemm_sum_avx512 qgemm_sum_avx512(const struct qgemm_tile *
         .y_high = _mm512_set1_ps(low + 255),
         .product_scale = _mm512_set1_ps(s->product_scale),
         .addend_scale = _mm512_set1_ps(s->addend_scale),
-        .scale = _mm512_set1_ps(s->scale),
-        .inverse = _mm512_set1_ps(s->inverse),
-        .rest = _mm512_set1_ps(s->rest),
-        .addend_zero = _mm512_set1_epi32(s->addend_zero),
+        .offset = _mm512_set1_ps(s->offset),
     };
-}
-
-/* x / scale, rounded correctly: a quotient within one unit of its last place, and one step from
- * there with the rounded inverse (Markstein). Four instructions on pipes that are free take less
- * than the division.
- */
-static inline __m512 qgemm_divide_avx512(const struct qgemm_sum_avx512 *s, __m512 x)
-{
-    const __m512 quotient = _mm512_fmadd_ps(x, s->inverse, _mm512_mul_ps(x, s->rest));
-    return _mm512_fmadd_ps(_mm512_fnmadd_ps(quotient, s->scale, x), s->inverse, quotient);
 }
 
 /* Sums as numbers of y, plus a row of the addend, rounded less the zero point of what they make. */
@@ -106,10 +92,8 @@ static inline __m512i qgemm_add_avx512(const struct qgemm_sum_avx512 *s, __m512i
     const __m128i bytes = mask == 0xffff ? _mm_loadu_si128((const __m128i *)(const void *)addend)
                                          : _mm_maskz_loadu_epi8(mask, addend);
     const __m512i words = is_signed ? _mm512_cvtepi8_epi32(bytes) : _mm512_cvtepu8_epi32(bytes);
-    const __m512i steps = _mm512_sub_epi32(words, s->addend_zero);
-    const __m512 more = _mm512_mul_ps(_mm512_cvtepi32_ps(steps), s->addend_scale);
-    return _mm512_cvtps_epi32(
-        qgemm_divide_avx512(s, _mm512_add_ps(_mm512_mul_ps(y, s->product_scale), more)));
+    const __m512 more = _mm512_fmadd_ps(_mm512_cvtepi32_ps(words), s->addend_scale, s->offset);
+    return _mm512_cvtps_epi32(_mm512_fmadd_ps(y, s->product_scale, more));
 }
 
 /* Up to four rows with those of the addend. */

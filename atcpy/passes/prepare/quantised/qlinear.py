@@ -22,9 +22,10 @@ from atcpy.ir import Match, Node, Reject, Rewriter, Value
 from atcpy.ir.pattern import Op, op, var
 from atcpy.ir.tensor import Array
 from atcpy.ops.conv.conv import is_depthwise
-from atcpy.ops.quant.qgemm import SUM_SCALES, supports_integer_conv
+from atcpy.ops.quant.qgemm import supports_integer_conv
 from atcpy.passes.fusion import Fusion, only_read_by
 from atcpy.passes.phase import Phase
+from atcpy.passes.prepare.quantised.sum_factors import SumFactors, find_sum_factors
 from atcpy.passes.quantization_params import rejects_bytes, rejects_steps, step_values, steps_of
 
 _AFTER = ("RequantizeEliminationPass",)
@@ -168,19 +169,18 @@ class QLinearConvAdd(
         yield from rejects or _sum_requirements(m)
 
     def replacement(self, m: Match, rw: Rewriter) -> Value:
-        product, addend, total = (steps_of(m.node(name)) for name in ("x_node", "r_node", "y_node"))
-        conv = m.node("conv")
+        conv, factors = m.node("conv"), _factors_of(m)
+        assert factors is not None  # a requirement
         attrs: dict[str, object] = {
-            "product_scale": float(product.scale), "addend_scale": float(addend.scale), "sum_scale": float(total.scale),
-            "addend_zero": int(addend.zero), "sum_zero": int(total.zero),
+            "product_scale": factors.product, "addend_scale": factors.addend, "sum_offset": factors.offset,
+            "sum_zero": int(steps_of(m.node("y_node")).zero),
         }  # fmt: skip
         return rw.op("FusedQLinearConv", *(*conv.inputs, None)[:9], m["r"], **(dict(conv.attrs) | attrs))
 
 
 def _sum_requirements(m: Match) -> Iterator[Reject]:
     """Yield the reasons against a sum in the kernel: it is depthwise, an operand is repeated or of another type, zero
-    points differ where the result is not that of the convolution, or scales differ so much that quotients would
-    leave the integers.
+    points differ where the result is not that of the convolution, or no factors round as the definition does.
     """
     conv, add = m.node("conv"), m.node("add")
     product, addend, total = (steps_of(m.node(name)) for name in ("x_node", "r_node", "y_node"))
@@ -195,9 +195,13 @@ def _sum_requirements(m: Match) -> Iterator[Reject]:
         yield Reject("scales-not-constant", conv.name)
     elif int(zero.array.item()) != int(product.zero):
         yield Reject("other-scale", m.node("x_node").name)
-    scales = [float(steps.scale) for steps in (product, addend, total)]
-    if not all(SUM_SCALES.contains(scale) for scale in scales) or max(scales[:2]) > scales[2] * SUM_SCALES.quotient:
+    elif _factors_of(m) is None:
         yield Reject("scale-range", add.name)
+
+
+def _factors_of(m: Match) -> SumFactors | None:
+    product, addend, total = (steps_of(m.node(name)) for name in ("x_node", "r_node", "y_node"))
+    return find_sum_factors(product, addend, total)
 
 
 def _bias_requirements(m: Match, axis: int) -> Iterator[Reject]:
