@@ -372,6 +372,28 @@ def test_qlinear_conv_rounds_to_even(
     np.testing.assert_array_equal(run_op(node, arrays, isa=isa)[0], expected)
 
 
+@pytest.mark.parametrize("isa", BYTE_ISAS)
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize(("c", "group"), [(64, 1), (32, 2)])
+def test_columns_are_kept_from_chunk_to_chunk(isa: str, threads: int, c: int, group: int) -> None:
+    """Four chunks of results, the last one of few, by several groups of panels."""
+    rng = np.random.default_rng(4)
+    m = 224
+    x, w = bytes_of(rng, (2, c, 9, 19), "i1"), bytes_of(rng, (m, c // group, 1, 1), "i1")
+    x_zero, w_zero, y_zero = np.array(9, "i1"), bytes_of(rng, (m,), "i1"), np.array(-4, "i1")
+    scales = [
+        np.asarray(np.float32(0.5)),
+        np.exp2(rng.integers(-3, 2, m)).astype(np.float32),
+        np.asarray(np.float32(512)),
+    ]
+    arrays: list[Array | None] = [x, scales[0], x_zero, w, scales[1], w_zero, scales[2], y_zero]
+    total = exact_conv(less_zero(x, x_zero, 0), less_zero(w, w_zero, 0), {"group": group})
+    node = make_node("QLinearConv", arrays, {"group": group}, constants=[3])
+    ours = run_op(node, arrays, isa=isa, blocked=True, threads=threads)[0]
+    each = scales[1].reshape(1, m, 1, 1)
+    np.testing.assert_array_equal(ours, requantised(total, scales[0], each, scales[2], y_zero))
+
+
 def fused_sum(y: Array, residual: Array, attrs: dict[str, object], dtype: str) -> Array:
     """y, less its zero point, and the residual as FusedQLinearConv adds them: float64 has products and sums exactly."""
     product, addend, offset = (np.float64(attrs[name]) for name in ("product_scale", "addend_scale", "sum_offset"))  # type: ignore[arg-type]

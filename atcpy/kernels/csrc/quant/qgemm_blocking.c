@@ -7,6 +7,7 @@ enum {
     ITEMS_WANTED = 32, /* enough to balance some threads */
     LEAST_CHUNK_ROWS = 4 * QGEMM_MAX_ROWS,
     ALIASING_ROW = 1024,
+    MAX_KEPT_GROUPS = 64, /* bits of a word */
 };
 
 /* True if no window reaches beyond the picture. */
@@ -108,6 +109,9 @@ struct qgemm_blocking qgemm_block(const struct qgemm_params *p, const struct atc
     b.x_line = p->sh * b.pitch;
     b.schedules =
         schedules_panels(cpu) && b.rows >= QGEMM_LEAST_SCHEDULED && qgemm_k1(p) <= QGEMM_MOST_STEPS;
+    const int64_t all_groups = qgemm_all_groups(p, &b);
+    const bool reads_again = b.chunks > 1 || (p->n > 1 && p->w_batched == 0);
+    b.kept_groups = reads_again && all_groups <= MAX_KEPT_GROUPS ? all_groups : 1;
     return b;
 }
 
@@ -121,8 +125,8 @@ struct qgemm_scratch qgemm_scratch_of(const struct qgemm_params *p, const struct
     struct qgemm_scratch s = {.steps = up_to_line(b->x_bytes)};
     s.row_sums = atc_add(s.steps, up_to_line(atc_mul(qgemm_k1(p), (int64_t)sizeof(int64_t))));
     s.columns = atc_add(s.row_sums, up_to_line(atc_mul(b->chunk_rows, (int64_t)sizeof(int32_t))));
-    s.ones =
-        atc_add(s.columns, up_to_line(atc_mul(b->group, (int64_t)sizeof(struct qgemm_columns))));
+    s.ones = atc_add(s.columns, up_to_line(atc_mul(atc_mul(b->kept_groups, b->group),
+                                                   (int64_t)sizeof(struct qgemm_columns))));
     s.w = atc_add(s.ones, b->panel_bytes);
     int64_t panels = p->w_signed == 1 ? 0 : QGEMM_MAX_BLOCKS;
     if (p->w_packed == 0)
@@ -130,7 +134,8 @@ struct qgemm_scratch qgemm_scratch_of(const struct qgemm_params *p, const struct
     s.schedules = atc_add(s.w, atc_mul(panels, b->panel_bytes));
     s.wide_w = s.wide_x = s.bytes = s.schedules;
     if (b->schedules) {
-        const int64_t k1 = qgemm_k1(p), schedules = ceil_div(b->group, QGEMM_SCHEDULED);
+        const int64_t k1 = qgemm_k1(p);
+        const int64_t schedules = b->kept_groups * ceil_div(b->group, QGEMM_SCHEDULED);
         s.wide_w = atc_add(s.schedules, atc_mul(schedules, qgemm_schedule_bytes(k1)));
         s.wide_x = atc_add(s.wide_w, qgemm_wide_w_bytes(k1));
         s.bytes = atc_add(s.wide_w, qgemm_wide_bytes(k1));

@@ -64,13 +64,20 @@ struct qgemm_blocking {
     int64_t x_bytes;               /* copied for a chunk */
     int64_t panels, group, groups; /* panels; of one item; items a chunk */
     int64_t panel_bytes;
-    bool schedules; /* panels have schedules */
+    bool schedules;      /* panels have schedules */
+    int64_t kept_groups; /* of all weights, whose columns and schedules a thread keeps; or 1 */
 };
 
 /* Where what in a thread's scratch lies. */
 struct qgemm_scratch {
     int64_t steps, row_sums, columns, ones, w, schedules, wide_w, wide_x, bytes; /* x lies first */
 };
+
+/* Groups of panels of all weights. */
+static inline int64_t qgemm_all_groups(const struct qgemm_params *p, const struct qgemm_blocking *b)
+{
+    return atc_mul(p->w_batched == 1 ? p->n : p->group, b->groups);
+}
 
 /* The blocking for parameters that passed their checks. */
 struct qgemm_blocking qgemm_block(const struct qgemm_params *p, const struct atc_cpu *cpu);

@@ -19,13 +19,12 @@ struct drive {
     struct qgemm_sum sum;
     int64_t k1; /* steps that are multiplied */
     uint8_t *copied_x, *packed_w, *ones;
-    uint8_t *schedules; /* of a group of panels */
+    uint8_t *schedules; /* of kept groups of panels */
     int16_t *wide_w, *wide_x;
     int64_t *steps;
     int32_t *row_sums;
-    struct qgemm_columns *columns; /* of a group of panels */
-    int64_t filled;                /* (weights, group of panels) that columns belong to, or -1 */
-    int64_t scheduled;             /* and those that schedules belong to */
+    struct qgemm_columns *columns; /* of kept groups of panels */
+    int64_t filled;                /* (weights, group of panels) of the one group kept, or -1 */
     int64_t copied;                /* (n, group, chunk) that copied_x and row_sums hold, or -1 */
     const uint8_t *x;              /* of the first result of the chunk */
 };
@@ -128,6 +127,7 @@ static void scatter(const struct drive *d, const uint8_t *tile, int64_t rows, in
 /* A position in the work: picture, group of channels, first row, first panel in the group. */
 struct position {
     int64_t n, g, row, rows, panel;
+    int64_t tile_rows; /* of the tiles of a line */
 };
 
 /* Where the tile's first result lies, for all layouts of y but planes. */
@@ -158,8 +158,8 @@ struct planes {
 
 /* The columns of y that the panels of a tile make. */
 struct tile_columns {
-    int blocks;
     int64_t width;
+    const qgemm_micro *micro;    /* by rows */
     const struct planes *planes; /* NULL where y keeps the channels of a pixel together */
 };
 
@@ -167,13 +167,13 @@ struct tile_columns {
 static void call_micro(const struct drive *d, const struct position *at,
                        const struct tile_columns *columns, int64_t row, struct qgemm_tile *tile)
 {
-    const struct qgemm_isa *isa = d->isa;
     const struct planes *planes = columns->planes;
     const int64_t channel = at->n * d->p->m + at->g * d->p->mg + at->panel * QGEMM_PANEL;
-    const int64_t sizes = isa->max_rows / isa->row_step, rows = tile->tiles * tile->rows;
+    const int64_t rows = tile->tiles * tile->rows;
     if (planes != NULL && planes->addend != NULL)
         gather(d, planes->addend, rows, columns->width, channel, at->row + row);
-    isa->micro[(columns->blocks - 1) * sizes + ceil_div(tile->rows, isa->row_step) - 1](tile);
+    const int step = d->isa->row_step; /* 1 mostly: no division a tile */
+    columns->micro[step == 1 ? tile->rows - 1 : (tile->rows - 1) / step](tile);
     if (planes != NULL) {
         scatter(d, planes->y, rows, columns->width, channel, at->row + row);
     } else {
@@ -213,10 +213,8 @@ static void run_lines(struct drive *d, const struct position *at,
 static void run_tiles(struct drive *d, const struct position *at,
                       const struct tile_columns *columns, struct qgemm_tile *tile)
 {
-    const int64_t line = min_i64(d->b.line, at->rows);
-    const int64_t max = d->isa->max_rows, step = d->isa->row_step;
-    const bool by_two = line == QGEMM_PART_ROWS && max >= 2 * line;
-    const int64_t even = ceil_div(ceil_div(line, ceil_div(line, max)), step) * step;
+    const int64_t line = min_i64(d->b.line, at->rows), even = at->tile_rows;
+    const bool by_two = line == QGEMM_PART_ROWS && d->isa->max_rows >= 2 * line;
     const uint8_t *x = d->x;
     int64_t left = line;
     tile->tiles = 1;
@@ -269,9 +267,15 @@ static bool is_scheduled(const struct drive *d, const struct position *at)
     return d->b.schedules && at->rows >= QGEMM_LEAST_SCHEDULED;
 }
 
+/* A group of panels that is kept: its number among those, and whether all is there already. */
+struct kept_group {
+    int64_t slot;
+    bool is_filled;
+};
+
 /* All rows of a chunk for the panels of a tile, of which `in_group` lie before in the item's. */
 static void run_panels(struct drive *d, const struct position *at, const uint8_t *w, int blocks,
-                       int64_t in_group)
+                       int64_t in_group, const struct kept_group *kept)
 {
     const struct qgemm_params *p = d->p;
     const int64_t first = at->panel * QGEMM_PANEL;
@@ -283,14 +287,16 @@ static void run_panels(struct drive *d, const struct position *at, const uint8_t
                              d->packed_w + b * d->b.panel_bytes);
         w = d->packed_w;
     }
-    struct qgemm_tile tile = tile_of(d, w, d->columns + in_group);
+    struct qgemm_tile tile = tile_of(d, w, d->columns + kept->slot * d->b.group + in_group);
     if (p->w_packed == 1 && at->panel + 2 * blocks <= d->b.panels)
         tile.next = next;
     if (is_scheduled(d, at)) {
+        const int64_t before = kept->slot * ceil_div(d->b.group, QGEMM_SCHEDULED);
         struct qgemm_schedule *schedule =
-            (void *)(d->schedules + in_group / QGEMM_SCHEDULED * qgemm_schedule_bytes(d->k1));
+            (void *)(d->schedules +
+                     (before + in_group / QGEMM_SCHEDULED) * qgemm_schedule_bytes(d->k1));
         const struct qgemm_panels of = {w, d->b.panel_bytes, blocks, d->k1, d->steps};
-        if (d->scheduled != d->filled)
+        if (!kept->is_filled)
             d->isa->schedule(&of, schedule);
         if (schedule->is_wide) {
             d->isa->widen(&of, d->wide_w);
@@ -319,7 +325,8 @@ static void run_panels(struct drive *d, const struct position *at, const uint8_t
     } else {
         aim(d, at, &tile);
     }
-    const struct tile_columns columns = {blocks, width, apart ? &planes : NULL};
+    const qgemm_micro *micro = d->isa->micro + (blocks - 1) * d->isa->max_rows / d->isa->row_step;
+    const struct tile_columns columns = {width, micro, apart ? &planes : NULL};
     if (d->isa->takes_lines)
         run_lines(d, at, &columns, &tile);
     else
@@ -407,14 +414,40 @@ static const uint8_t *pack_w(struct drive *d, int64_t n, int64_t first, int64_t 
 
 /* Columns of panels [first, end) of a group of channels. */
 static void fill_group(struct drive *d, const struct position *at, int64_t first, int64_t end,
-                       const uint8_t *w)
+                       const uint8_t *w, struct qgemm_columns *to)
 {
     const struct qgemm_params *p = d->p;
     for (int64_t i = first; i < end && !atc_spend(&d->meter, 4 * QGEMM_PANEL); i++) {
         const int64_t column = i * QGEMM_PANEL;
         fill_columns(d, at->g * p->mg + column, min_i64(QGEMM_PANEL, p->mg - column),
-                     w + (i - first) * d->b.panel_bytes, d->columns + i - first);
+                     w + (i - first) * d->b.panel_bytes, to + i - first);
     }
+}
+
+/* Rows of the tiles of a line of results, which are as even as may be. */
+static int64_t even_rows(const struct qgemm_isa *isa, int64_t line)
+{
+    const int64_t rows = ceil_div(line, ceil_div(line, isa->max_rows));
+    return ceil_div(rows, isa->row_step) * isa->row_step;
+}
+
+static bool keeps_all_groups(const struct drive *d)
+{
+    return d->b.kept_groups == qgemm_all_groups(d->p, &d->b);
+}
+
+static struct kept_group find_kept(const struct drive *d, int64_t weights)
+{
+    if (!keeps_all_groups(d))
+        return (struct kept_group){0, d->filled == weights};
+    return (struct kept_group){weights, (d->args->kept[KEPT_WEIGHTS] >> weights & 1) != 0};
+}
+
+static void note_kept(struct drive *d, int64_t weights)
+{
+    if (keeps_all_groups(d))
+        d->args->kept[KEPT_WEIGHTS] |= UINT64_C(1) << weights;
+    d->filled = weights;
 }
 
 static void run_item(struct drive *d, int64_t item)
@@ -427,6 +460,7 @@ static void run_item(struct drive *d, int64_t item)
     struct position at = {
         .n = picture / p->group, .g = picture % p->group, .row = chunk % b->chunks * b->chunk_rows};
     at.rows = min_i64(b->chunk_rows, b->rows - at.row);
+    at.tile_rows = even_rows(d->isa, min_i64(b->line, at.rows));
     const int64_t first = part * b->group, end = min_i64(first + b->group, b->panels);
     if (d->isa->begin_rows != NULL)
         d->isa->begin_rows(at.rows);
@@ -437,16 +471,19 @@ static void run_item(struct drive *d, int64_t item)
                                               (at.g * b->panels + first) * b->panel_bytes
                                         : pack_w(d, at.n, first, end);
     const int64_t weights = (p->w_batched == 1 ? at.n : at.g) * b->groups + part;
-    if (d->filled != weights)
-        fill_group(d, &at, first, end, w);
-    d->filled = weights;
+    const struct kept_group kept = find_kept(d, weights);
+    if (!kept.is_filled)
+        fill_group(d, &at, first, end, w, d->columns + kept.slot * b->group);
     for (at.panel = first; at.panel < end && !atc_spend(&d->meter, 1);
          at.panel += d->isa->max_blocks) {
         const int blocks = (int)min_i64(d->isa->max_blocks, end - at.panel);
-        run_panels(d, &at, w + (at.panel - first) * b->panel_bytes, blocks, at.panel - first);
+        run_panels(d, &at, w + (at.panel - first) * b->panel_bytes, blocks, at.panel - first,
+                   &kept);
     }
-    if (is_scheduled(d, &at))
-        d->scheduled = weights;
+    if (!b->schedules || is_scheduled(d, &at))
+        note_kept(d, weights);
+    else
+        d->filled = -1;
 }
 
 static bool any_zero(const struct drive *d)
@@ -504,7 +541,6 @@ void qgemm_drive(const struct kernel_args *args, const struct qgemm_isa *isa)
                       .meter = {.args = args},
                       .x_flip = p->x_signed == 1 && !isa->reads_signed ? 0x80 : 0,
                       .filled = -1,
-                      .scheduled = -1,
                       .copied = -1};
     if (isa->schedule == NULL) { /* another row than the CPU's */
         d.b.schedules = false;
