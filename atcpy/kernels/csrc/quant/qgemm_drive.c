@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+enum { FILLED_AHEAD = 4 }; /* panels whose sums are fetched before they are read */
+
 struct drive {
     const struct qgemm_params *p;
     const struct qgemm_isa *isa;
@@ -85,7 +87,9 @@ static void fill_columns(const struct drive *d, int64_t first, int64_t columns,
     const uint32_t products = (uint32_t)(p->cg * p->kh * p->kw);
     int32_t sums[QGEMM_PANEL];
     memcpy(sums, panel + d->b.panel_bytes - QGEMM_BLOCK, sizeof sums);
-    *to = (struct qgemm_columns){0};
+    memset(to->start, 0, sizeof to->start);
+    memset(to->bias, 0, sizeof to->bias);
+    to->is_bounded = false;
     qgemm_fill(to, d->args, (enum qgemm_result)p->result, first, columns, p->w_scales);
     const int32_t middle = p->w_signed == 1 ? 0 : 128;
     for (int64_t i = 0; i < QGEMM_PANEL; i++) {
@@ -417,8 +421,11 @@ static void fill_group(struct drive *d, const struct position *at, int64_t first
                        const uint8_t *w, struct qgemm_columns *to)
 {
     const struct qgemm_params *p = d->p;
+    const uint8_t *sums = w + d->b.panel_bytes - QGEMM_BLOCK;
     for (int64_t i = first; i < end && !atc_spend(&d->meter, 4 * QGEMM_PANEL); i++) {
         const int64_t column = i * QGEMM_PANEL;
+        if (i + FILLED_AHEAD < end) /* a line that nothing else has fetched */
+            __builtin_prefetch(sums + (i - first + FILLED_AHEAD) * d->b.panel_bytes);
         fill_columns(d, at->g * p->mg + column, min_i64(QGEMM_PANEL, p->mg - column),
                      w + (i - first) * d->b.panel_bytes, to + i - first);
     }
