@@ -13,6 +13,7 @@ MULTIPLIES_BF16 = "multiplies_bf16"
 # Set by InsertCastPass on nodes that compute in float32 since then: the result is bfloat16 in the model, and may be
 # stored so.
 ROUNDS_BF16 = "rounds_bf16"
+NOTES = frozenset({MULTIPLIES_BF16, ROUNDS_BF16})  # attributes that are no operator's
 _IN_PAIRS = frozenset({FormatKind.N1C1HWC0N0_VNNI2, FormatKind.FRACTAL_NZ_VNNI2})
 
 

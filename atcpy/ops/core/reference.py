@@ -20,7 +20,7 @@ from atcpy.ir.desc import UNKNOWN
 from atcpy.ir.shape import Dim, element_count
 from atcpy.ir.symbolic import is_symbolic
 from atcpy.ir.tensor import Array
-from atcpy.ops.core.half import ROUNDS_BF16
+from atcpy.ops.core.half import NOTES
 from atcpy.ops.core.opdef import Known, find_opdef
 
 if TYPE_CHECKING:  # functions import it: most packages run without it
@@ -100,7 +100,7 @@ def to_node_proto(node: Node) -> onnx.NodeProto:
     )
     schema = find_schema(node.op_type, node.domain)
     for name, attr in node.attrs.items():
-        if name == ROUNDS_BF16:  # a note of ours, on nodes of any op
+        if name in NOTES:
             continue
         kind = None
         if attr == () and schema is not None and name in schema.attributes:
