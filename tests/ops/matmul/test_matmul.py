@@ -325,3 +325,16 @@ def test_runs_of_k_with_bias_and_residual(isa: str, dtype: str, m: int, k: int, 
     plan.start(operands, [y.reshape(-1).view(np.uint8)]).execute(0, 1)
     expected = a @ (b.T if transposed else b) + bias + residual
     np.testing.assert_allclose(y, expected, rtol=1e-12, atol=1e-12 * float(np.abs(expected).max()))
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i4", "i8"])
+@pytest.mark.parametrize("n", [1, 15, 16, 17, 33])
+def test_panels_of_few_columns_have_scratch(dtype: str, n: int) -> None:
+    """Doubles and integers are packed in two vectors of columns, of up to 128 bytes, even where there are fewer."""
+    m, k = 1000, 64  # several chunks of rows, which share panels
+    a, b, y = np.zeros((m, k), dtype), np.zeros((k, n), dtype), np.zeros((m, n), dtype)
+    params: dict[str, table.ParamValue] = {
+        "batch": [1] * 5, "m": m, "k": k, "n": n, "a_row": k, "a_col": 1, "b_row": n, "b_col": 1, "y_row": n,
+        "scale": 1, "bias_scale": 1,
+    }  # fmt: skip
+    assert load_task("matmul", params, [a, b], y).scratch_bytes() >= 128 * k

@@ -244,7 +244,8 @@ static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
     if (is_empty(p))
         return cost;
     const struct blocking b = block(p, cpu);
-    const int64_t panels = b.keeps_panels ? b.group : PAIR;
+    /* Rows of wide types pack two vectors of columns, whether or not there are so many. */
+    const int64_t panels = b.keeps_panels && b.group > PAIR ? b.group : PAIR;
     const int64_t b_floats = makes_panels(p) ? panels * b.k_run * b.kc * MATMUL_PANEL : 0;
     cost.items = b.batches * b.chunks * b.groups;
     cost.scratch = atc_mul(atc_add(a_floats(p, &b), b_floats), 4);
