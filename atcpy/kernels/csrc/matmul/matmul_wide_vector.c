@@ -166,23 +166,40 @@ enum {
                 to[i * T##_COLUMNS + j] = j < columns ? b[i * b_row + j * b_col] : 0;              \
     }                                                                                              \
                                                                                                    \
-    /* One row by columns of b where they lie. */                                                  \
+    /* Σ a[k · a_col] · b[k], in as many sums as two vectors have lanes where a lies in one run, too. */\
+    static T T##_dot(const struct kernel_args *args, const T *a, const T *b)                       \
+    {                                                                                              \
+        const struct matmul_params *p = args->params;                                              \
+        T##_lanes acc[VECTORS] = {{0}};                                                            \
+        T sum = 0;                                                                                 \
+        for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, p->k);) {                  \
+            int64_t k = piece.begin;                                                               \
+            for (; p->a_col == 1 && k + T##_COLUMNS <= piece.end; k += T##_COLUMNS)                \
+                _Pragma("GCC unroll 2") for (int v = 0; v < VECTORS; v++)                          \
+                    acc[v] += T##_load(a + k + v * T##_LANES, T##_LANES) *                         \
+                              T##_load(b + k + v * T##_LANES, T##_LANES);                          \
+            for (; k < piece.end; k++)                                                             \
+                sum += a[k * p->a_col] * b[k];                                                     \
+        }                                                                                          \
+        acc[0] += acc[1];                                                                          \
+        for (int i = 0; i < (int)T##_LANES; i++)                                                   \
+            sum += acc[0][i];                                                                      \
+        return sum;                                                                                \
+    }                                                                                              \
+                                                                                                   \
+    /* One row by columns of b where they lie; a tile with one step of k finishes the products. */ \
     static void T##_dots(struct atc_meter *meter, const struct matmul_item *it)                    \
     {                                                                                              \
         const struct matmul_params *p = meter->args->params;                                       \
-        struct T##_tile t = T##_tile_of(meter->args, it, 0);                                       \
-        const T *a = t.a, *columns = t.b;                                                          \
-        T one = 1;                                                                                 \
-        for (int64_t j = 0; j < it->columns && !atc_spend(meter, p->k + 1); j++) {                 \
-            T lanes[T##_COLUMNS] = {0}, sum = 0;                                                   \
-            const T *b = columns + j * p->b_col;                                                   \
-            struct atc_piece piece = {0};                                                          \
-            while (atc_next_piece(meter->args, &piece, p->k))                                      \
-                for (int64_t k = piece.begin; k < piece.end; k++)                                  \
-                    sum += a[k * p->a_col] * b[k];                                                 \
-            lanes[0] = sum;                                                                        \
-            t = T##_tile_of(meter->args, it, j);                                                   \
-            t.a = &one, t.b = lanes, t.b_row = 0, t.k = 1, t.columns = 1;                          \
+        const T one = 1;                                                                           \
+        for (int64_t j = 0; j < it->columns; j += T##_COLUMNS) {                                   \
+            struct T##_tile t = T##_tile_of(meter->args, it, j);                                   \
+            T dots[T##_COLUMNS] = {0};                                                             \
+            if (atc_spend(meter, t.columns * (p->k + 1)))                                          \
+                return;                                                                            \
+            for (int64_t c = 0; c < t.columns; c++)                                                \
+                dots[c] = T##_dot(meter->args, t.a, t.b + c * p->b_col);                           \
+            t.a = &one, t.b = dots, t.b_row = 0, t.k = 1;                                          \
             t.first = t.last = true;                                                               \
             T##_multiply(&t, 1);                                                                   \
         }                                                                                          \
