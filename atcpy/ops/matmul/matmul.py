@@ -20,7 +20,7 @@ from atcpy.errors import ModelInvalid
 from atcpy.ir import Engine, Format, FormatKind, Node, Reject, TensorDesc, Value
 from atcpy.ir.dtype import DType
 from atcpy.ir.shape import Dim, Shape, StaticShape, Sym, element_count
-from atcpy.ir.symbolic import agree, same
+from atcpy.ir.symbolic import agree, always_below, same
 from atcpy.ir.tensor import Array
 from atcpy.ops.core.half import HALF_DTYPES, MULTIPLIES_BF16, supports_weights, weight_type
 from atcpy.ops.core.opdef import GeTypes, KernelCall, Known, Layout, OpDef, ParamValue, Trait, register_operator
@@ -28,6 +28,7 @@ from atcpy.ops.core.opdef import GeTypes, KernelCall, Known, Layout, OpDef, Para
 MATRIX = Format(FormatKind.FRACTAL_NZ, 16)
 MATRIX_OF_PAIRS = Format(FormatKind.FRACTAL_NZ_VNNI2, 16)
 BATCH_RANK = 5  # batch dims that the kernel steps through; csrc/matmul/matmul.h
+MIN_DOT = 16  # elements of a dot product that is faster than a panel with one column
 KERNEL_DTYPES = frozenset({DType.FLOAT32, DType.FLOAT64, DType.INT32, DType.INT64})
 _INPUTS = ("a", "b", "bias", "residual")
 
@@ -160,6 +161,8 @@ def layout_matmul(node: Node, at_hand: tuple[Format, ...]) -> Layout | Reject:
     packed_dtype = b.desc.dtype is DType.FLOAT32 or b.desc.dtype in HALF_DTYPES
     if not packed_dtype or not _is_packable(b, transposed=bool(node.int_attr("transB", 0))):
         return Reject("weights-not-a-matrix", node.name)
+    if b.desc.dtype is DType.FLOAT32 and _is_column_by_rows(node):
+        return Reject("weights-not-a-matrix", node.name)
     in_pairs = node.int_attr(MULTIPLIES_BF16, 0) and not node.int_attr("transA", 0)
     inputs[1] = MATRIX_OF_PAIRS if in_pairs else MATRIX
     return Layout(tuple(inputs), (None,))
@@ -192,6 +195,7 @@ class _Plan:
     a: tuple[int, int]  # strides of a row and of a column
     b: tuple[int, int]
     bias: tuple[int, int]
+    transposed: bool = False  # yᵀ = bᵀ·aᵀ: a and b change places
 
 
 def _plan(node: Node) -> _Plan:
@@ -207,7 +211,19 @@ def _plan(node: Node) -> _Plan:
     batch = _batch_dims(a_shape[:-2], b_shape[:-2], sizes, m * n)
     if len(batch) == 1 and same(batch[0].b, 0) and same(batch[0].a, m * a_strides[0]) and same(bias[0], 0):
         m, batch = m * batch[0].size, ()  # one right operand for all: the matrices make one tall one
+    if node.operand(1).desc.format.is_plain and _is_column_by_rows(node):
+        batch = tuple(_BatchDim(dim.size, dim.b, dim.a, dim.y) for dim in batch)
+        return _Plan(batch, n, k, m, b_strides[::-1], a_strides[::-1], bias[::-1], transposed=True)
     return _Plan(batch, m, k, n, a_strides, b_strides, bias)
+
+
+def _is_column_by_rows(node: Node) -> bool:
+    """True if b is one column and elements of a row of a lie side by side. The kernel then computes bᵀ·aᵀ, whose only
+    row it multiplies by dot products; in a panel of 16 columns, 15 would be zero.
+    """
+    b = node.operand(1).desc.static_shape
+    (k, n) = _transposed(b, node.int_attr("transB", 0))[-2:] if len(b) > 1 else (*b, 1)
+    return same(n, 1) and not node.int_attr("transA", 0) and not always_below(k, MIN_DOT)
 
 
 def _static(value: Value, *, row: bool) -> StaticShape:
@@ -279,7 +295,8 @@ def lower_matmul(node: Node) -> Iterable[KernelCall]:
         "alpha": node.float_attr("alpha", 0.0) if fused else 0.0,
         "beta": node.float_attr("beta", 0.0) if fused else 0.0,
     }  # fmt: skip
-    src = (*node.inputs, None, None)[: len(_INPUTS)]
+    first, second, *others = (*node.inputs, None, None)[: len(_INPUTS)]
+    src = (second, first, *others) if plan.transposed else (first, second, *others)
     yield KernelCall("matmul", src, (node.output,), params)
 
 

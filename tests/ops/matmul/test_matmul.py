@@ -309,6 +309,53 @@ def test_one_row_keeps_nan_to_its_columns(isa: str) -> None:
 
 
 @pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("k", [0, 1, 15, 16, 17, 31, 32, 33, 70])
+def test_one_column_by_rows_that_lie_in_memory_as_rows(isa: str, k: int) -> None:
+    """From 16 elements a row on, they are dot products, of the transposed product."""
+    rng = np.random.default_rng(k)
+    for m, bias in ((1, (1,)), (2, (2, 1)), (5, ()), (16, (1, 1)), (33, (33, 1)), (225, (1,))):
+        arrays = [random(rng, (m, k)), random(rng, (k, 1)), random(rng, bias)]
+        expected = 0.5 * (arrays[0].astype("f8") @ arrays[1]) + 2 * arrays[2].astype("f8")
+        for transposed in (0, 1):
+            b = arrays[1].T.copy() if transposed else arrays[1]
+            operands = [arrays[0], b, arrays[2]]
+            for constants in ([], [1, 2]):
+                attrs = {"transB": transposed, "alpha": 0.5, "beta": 2.0}
+                ours = run_op(make_node("Gemm", operands, attrs, constants=constants), operands, isa=isa, threads=2)[0]
+                assert_near(ours, expected.astype("f4"), k)
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i4", "i8"])
+@pytest.mark.parametrize("b_batch", [(), (1,), (3,), (2, 1), (2, 3)])
+def test_batches_of_one_column(isa: str, dtype: str, b_batch: tuple[int, ...]) -> None:
+    """Each matrix of a batch has its own column, or all share one."""
+    rng = np.random.default_rng(4)
+    for k in (15, 16, 37):
+        arrays = [random(rng, (2, 3, 5, k), dtype), random(rng, (*b_batch, k, 1), dtype)]
+        assert_near(
+            run_op(make_node("MatMul", arrays), arrays, isa=isa)[0],
+            reference_op(make_node("MatMul", arrays), arrays)[0],
+            k,
+        )
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("activation", ["", "Relu", "Tanh"])
+def test_one_column_with_bias_residual_and_activation(isa: str, activation: str) -> None:
+    """NaN and infinity stay in their rows."""
+    rng = np.random.default_rng(3)
+    for m in (1, 16, 21):
+        arrays = [random(rng, (m, 19)), random(rng, (19, 1)), random(rng, (1,)), random(rng, (m, 1))]
+        arrays[0][0, 18], arrays[0][m - 1, 0], arrays[3][m // 2] = np.nan, np.inf, np.nan
+        node = make_node("FusedMatMul", arrays, {"activation": activation}, constants=[1, 2])
+        apply = {"": np.positive, "Relu": lambda x: np.maximum(x, 0), "Tanh": np.tanh}[activation]
+        with np.errstate(invalid="ignore"):
+            expected = apply(arrays[0].astype("f8") @ arrays[1] + arrays[2] + arrays[3]).astype("f4")
+        assert_near(run_op(node, arrays, isa=isa)[0], expected, 19)
+
+
+@pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("dtype", ["f8", "i4", "i8"])
 @pytest.mark.parametrize(("m", "k", "n", "transposed"), [(21, 1600, 37, 0), (21, 1600, 37, 1), (1, 1600, 37, 1)])
 def test_runs_of_k_with_bias_and_residual(isa: str, dtype: str, m: int, k: int, n: int, transposed: int) -> None:

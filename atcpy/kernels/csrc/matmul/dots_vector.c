@@ -5,7 +5,25 @@
 
 #include <string.h>
 
-enum { COLUMNS = 4, SUMS = 2 };
+enum {
+    COLUMNS = 4,
+    SUMS = 2,
+    LINE = 16,    /* floats of a cache line */
+    AHEAD = 3072, /* floats between what is loaded and what is prefetched */
+};
+
+/* Columns that lie behind each other are one run, but those that are multiplied together are read
+ * as several short ones, which the CPU does not foresee.
+ */
+static inline __attribute__((always_inline)) void read_ahead(const float *b, int64_t b_col,
+                                                             int columns, int floats)
+{
+#pragma GCC unroll 4
+    for (int c = 0; c < columns; c++)
+#pragma GCC unroll 2
+        for (int i = 0; i < floats; i += LINE)
+            __builtin_prefetch(b + c * b_col + AHEAD + i);
+}
 
 static inline __attribute__((always_inline)) void dots(const struct kernel_args *args,
                                                        const float *a, const float *b,
@@ -20,7 +38,8 @@ static inline __attribute__((always_inline)) void dots(const struct kernel_args 
             acc[c][s] = vf_set1(0);
     for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, k);) {
         int64_t i = piece.begin;
-        for (; i + SUMS * VF <= piece.end; i += SUMS * VF)
+        for (; i + SUMS * VF <= piece.end; i += SUMS * VF) {
+            read_ahead(b + i, b_col, columns, SUMS * VF);
 #pragma GCC unroll 2
             for (int s = 0; s < SUMS; s++) {
                 const vf x = vf_load(a + i + s * VF);
@@ -28,9 +47,11 @@ static inline __attribute__((always_inline)) void dots(const struct kernel_args 
                 for (int c = 0; c < columns; c++)
                     acc[c][s] = vf_fma(x, vf_load(b + c * b_col + i + s * VF), acc[c][s]);
             }
+        }
         for (; i < piece.end; i += VF) {
             const int64_t n = min_i64(VF, k - i);
             const vf x = vf_load_n(a + i, n, 0);
+            read_ahead(b + i, b_col, columns, VF);
 #pragma GCC unroll 4
             for (int c = 0; c < columns; c++)
                 acc[c][0] = vf_fma(x, vf_load_n(b + c * b_col + i, n, 0), acc[c][0]);
