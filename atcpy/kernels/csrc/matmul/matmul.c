@@ -134,8 +134,9 @@ struct blocking {
 
 enum {
     PAIR = 2,
-    MIN_PAIRS = 4,      /* of an item that may have to pack its rows of a for itself */
-    MAX_KEPT_PAIRS = 2, /* of an item whose panels are kept: in L2 beside the rows of a chunk */
+    MAX_IN_PLACE = 4096, /* floats of b that stay in L1 where they lie */
+    MIN_PAIRS = 4,       /* of an item that may have to pack its rows of a for itself */
+    MAX_KEPT_PAIRS = 2,  /* of an item whose panels are kept: in L2 beside the rows of a chunk */
     MIN_CHUNK_ROWS = 56,
     MIN_ITEMS = 32, /* enough to balance some threads */
 };
@@ -448,7 +449,7 @@ static void run_dots(const struct drive *d, const struct matmul_item *it)
         d->isa->dots(d->meter->args, a, (const float *)d->b_src + it->b + column * d->p->b_col,
                      d->p->b_col, d->p->k, columns, sums);
         struct matmul_tile tile = tile_of(d, it, j, columns);
-        tile.a = &one, tile.b = sums, tile.b_panel = MATMUL_PANEL, tile.k = 1;
+        tile.a = &one, tile.b = sums, tile.b_step = tile.b_panel = MATMUL_PANEL, tile.k = 1;
         tile.first = tile.last = true;
         matmul_run_rows(d->isa, tile, 1);
     }
@@ -473,6 +474,16 @@ static void prefetch_columns(const struct drive *d, const struct matmul_item *it
     tile->next_bytes = MATMUL_PANEL * item * d->vnni;
 }
 
+/* True if whole panels of b are rows of it, and are read so few times that packing takes longer, or
+ * so small that they stay in L1.
+ */
+static bool reads_in_place(const struct drive *d, const struct matmul_item *it, int64_t columns)
+{
+    const struct matmul_params *p = d->p;
+    return d->packs_b && p->b_packed == 0 && p->b_col == 1 && columns % MATMUL_PANEL == 0 &&
+           !d->b.keeps_panels && (it->rows <= d->isa->max_rows || p->k * p->b_row <= MAX_IN_PLACE);
+}
+
 /* All that an item sums up over `run` blocks of k from `k0`, with panels that may be made already.
  */
 static void run_panels(const struct drive *d, const struct matmul_item *it, int64_t k0, int64_t run,
@@ -485,21 +496,25 @@ static void run_panels(const struct drive *d, const struct matmul_item *it, int6
     const int64_t step = d->isa->max_blocks * MATMUL_PANEL;
     for (int64_t j = 0; j < it->columns; j += step) {
         const int64_t columns = min_i64(step, it->columns - j);
+        const bool in_place = reads_in_place(d, it, columns);
         float *made = d->packed_b + (b->keeps_panels ? j / MATMUL_PANEL * b_panel : 0);
         const float *panels = made;
-        if (!d->packs_b)
+        if (in_place)
+            panels = (const float *)d->b_src + it->b + k0 * p->b_row + it->column + j;
+        else if (!d->packs_b)
             panels = (const float *)d->b_src +
                      (panel_at(p, it, it->column + j) + k0 * MATMUL_PANEL) / d->vnni;
         else if (!has_panels)
             pack_b(d, it, j, columns, k0, min_i64(run * b->kc, p->k - k0), made);
         struct matmul_tile tile = tile_of(d, it, j, columns);
         tile.a_row = d->direct ? p->a_row : d->a_row;
-        tile.b_panel = b_panel;
+        tile.b_step = in_place ? p->b_row : MATMUL_PANEL;
+        tile.b_panel = in_place ? MATMUL_PANEL : b_panel;
         for (int64_t i = 0; i < run; i++) {
             const int64_t at = k0 + i * b->kc;
             tile.a = d->direct ? d->a + it->a + it->row * p->a_row + at
                                : d->packed_a + i * b->chunk_rows * d->a_row;
-            tile.b = panels + i * b->kc / d->vnni * MATMUL_PANEL;
+            tile.b = panels + i * b->kc / d->vnni * tile.b_step;
             tile.k = ceil_div(min_i64(b->kc, p->k - at), d->vnni);
             tile.first = at == 0;
             tile.last = at + b->kc >= p->k;

@@ -62,6 +62,7 @@ struct matmul_tile {
     const float *a;
     int64_t a_row;   /* floats from one row to the next; steps of k lie side by side */
     const float *b;  /* 16 floats a step of k */
+    int64_t b_step;  /* floats from one step of k to the next */
     int64_t b_panel; /* floats from one panel to the next */
     int64_t k;
     /* What is read of b after these panels, for as many panels: all tiles together prefetch it into

@@ -45,11 +45,12 @@ static inline __attribute__((always_inline)) void micro(const struct matmul_tile
 
     /* A base for three rows, so that bases and stride stay in registers. */
     const float *a[(MAX_ROWS + 2) / 3], *p = t->b;
-    const int64_t b_panel = t->b_panel, a_row = t->a_row, next_panel = t->next_panel;
+    const int64_t b_step = t->b_step, b_panel = t->b_panel, a_row = t->a_row,
+                  next_panel = t->next_panel;
 #pragma GCC unroll 5
     for (int i = 0; i * 3 < rows; i++)
         a[i] = t->a + i * 3 * a_row;
-    for (int64_t k = 0; k < t->k; k++, p += LANES) {
+    for (int64_t k = 0; k < t->k; k++, p += b_step) {
         __m512 pv[MAX_BLOCKS];
 #pragma GCC unroll 2
         for (int b = 0; b < blocks; b++) {
@@ -91,6 +92,7 @@ static inline __attribute__((always_inline)) void row_micro(const struct matmul_
                                                             multiply_add_fn multiply_add)
 {
     __m512 acc[MAX_BLOCKS][ROW_SUMS];
+    const int64_t b_step = t->b_step;
     const float *a = t->a, *p = t->b;
     const float *start = t->first ? t->residual : t->dst;
 #pragma GCC unroll 2
@@ -100,17 +102,17 @@ static inline __attribute__((always_inline)) void row_micro(const struct matmul_
             acc[b][s] = _mm512_setzero_ps();
     for (struct atc_piece piece = {0}; atc_next_piece(t->args, &piece, t->k);) {
         int64_t k = piece.begin;
-        for (; k + ROW_SUMS <= piece.end; k += ROW_SUMS, p += ROW_SUMS * LANES) {
+        for (; k + ROW_SUMS <= piece.end; k += ROW_SUMS, p += ROW_SUMS * b_step) {
 #pragma GCC unroll 4
             for (int s = 0; s < ROW_SUMS; s++) {
                 const __m512 x = _mm512_set1_ps(a[k + s]);
 #pragma GCC unroll 2
                 for (int b = 0; b < blocks; b++)
-                    acc[b][s] =
-                        multiply_add(acc[b][s], x, _mm512_loadu_ps(p + b * t->b_panel + s * LANES));
+                    acc[b][s] = multiply_add(acc[b][s], x,
+                                             _mm512_loadu_ps(p + b * t->b_panel + s * b_step));
             }
         }
-        for (; k < piece.end; k++, p += LANES)
+        for (; k < piece.end; k++, p += b_step)
 #pragma GCC unroll 2
             for (int b = 0; b < blocks; b++)
                 acc[b][0] = multiply_add(acc[b][0], _mm512_set1_ps(a[k]),

@@ -109,9 +109,9 @@ static inline __attribute__((always_inline)) void micro(const struct matmul_tile
     uintptr_t next = (uintptr_t)(t->next_b != NULL ? t->next_b : (const void *)t->b);
 
     /* A base for three rows, so that bases and stride stay in registers. */
-    const int64_t a_row = t->a_row;
+    const int64_t a_row = t->a_row, b_step = t->b_step;
     const float *a[] = {t->a, t->a + 3 * a_row}, *p = t->b + at;
-    for (int64_t k = 0; k < t->k; k++, a[0]++, a[1]++, p += MATMUL_PANEL) {
+    for (int64_t k = 0; k < t->k; k++, a[0]++, a[1]++, p += b_step) {
         __builtin_prefetch((const void *)next, 0, 2);
         next += next_step;
         vf b[PANEL];
@@ -152,19 +152,20 @@ static void micro_1(const struct matmul_tile *t)
 #pragma GCC unroll 4
         for (int v = 0; v < PANEL; v++)
             acc[s][v] = vf_set1(0);
+    const int64_t b_step = t->b_step;
     const float *a = t->a, *p = t->b;
     for (struct atc_piece piece = {0}; atc_next_piece(t->args, &piece, t->k);) {
         int64_t k = piece.begin;
-        for (; k + ROW_SUMS <= piece.end; k += ROW_SUMS, p += ROW_SUMS * MATMUL_PANEL) {
+        for (; k + ROW_SUMS <= piece.end; k += ROW_SUMS, p += ROW_SUMS * b_step) {
 #pragma GCC unroll 4
             for (int s = 0; s < ROW_SUMS; s++) {
                 const vf x = vf_set1(a[k + s]);
 #pragma GCC unroll 4
                 for (int v = 0; v < PANEL; v++)
-                    acc[s][v] = vf_fma(x, vf_load(p + s * MATMUL_PANEL + v * VF), acc[s][v]);
+                    acc[s][v] = vf_fma(x, vf_load(p + s * b_step + v * VF), acc[s][v]);
             }
         }
-        for (; k < piece.end; k++, p += MATMUL_PANEL)
+        for (; k < piece.end; k++, p += b_step)
 #pragma GCC unroll 4
             for (int v = 0; v < PANEL; v++)
                 acc[0][v] = vf_fma(vf_set1(a[k]), vf_load(p + v * VF), acc[0][v]);
