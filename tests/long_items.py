@@ -189,9 +189,18 @@ def product_of_a_row() -> LongItem:
     return LongItem("Gemm", [a, b], lambda a, b: np.full((1, 4), a.shape[1], "f4"), {"transB": 1})
 
 
-def product_of_integers() -> LongItem:
-    a, b = np.ones((1, 5_000_000), np.int64), np.ones((5_000_000, 2), np.int64)
-    return LongItem("MatMul", [a, b], lambda a, b: np.full((1, 2), a.shape[1]))
+def product_of_integers(rows: int = 2) -> LongItem:
+    a, b = np.ones((rows, 5_000_000), np.int64), np.ones((5_000_000, 2), np.int64)
+    return LongItem("MatMul", [a, b], lambda a, b: np.full((rows, 2), a.shape[1]))
+
+
+def sum_of_rows() -> LongItem:
+    a, b = np.ones((1, 6_000_000), np.float32), np.ones((6_000_000, 5), np.float32)
+    return LongItem("MatMul", [a, b], lambda a, b: np.full((1, 5), a.shape[1], "f4"))
+
+
+def sum_of_rows_of_integers() -> LongItem:
+    return product_of_integers(rows=1)
 
 
 def product_of_bytes() -> LongItem:
@@ -483,7 +492,9 @@ LONG_ITEMS: dict[str, tuple[str, Callable[[], LongItem]]] = {
         "argreduce": (arg_reduction,), "cumulate": (cumulation,), "topk": (top,), "nonzero": (nonzero,),
         "unique": (unique,), "compress": (compression,), "nms": (suppression,), "onehot": (one_hot,),
         "batchnorm": (batch_normalization,), "normalize": (normalization,), "lrn": (response_normalization,),
-        "matmul": (product, product_of_a_row, product_of_integers), "qgemm": (product_of_bytes,),
+        "matmul": (
+            product, product_of_a_row, product_of_integers, sum_of_rows, sum_of_rows_of_integers,
+        ), "qgemm": (product_of_bytes,),
         "int4_matmul": (product_of_four_bits,),
         "conv2d": (convolution,), "winograd2d": (winograd_convolution,),
         "convnd": (wide_convolution, convolution_of_packed_windows), "conv_transpose2d": (transposed_convolution,),

@@ -43,6 +43,8 @@ CASES: tuple[str, ...] = (
     "(float[3,17] x) => (float[3,35] y) <float[17,35] w> { y = MatMul(x, w) }",
     "(float[3,17] x) => (float[3,9] y) <float[9,17] w, float[9] b> { y = Gemm<transB = 1>(x, w, b) }",
     "(float[2,5,33] a, float[2,33,6] b) => (float[2,5,6] y) { y = MatMul(a, b) }",
+    "(float[2,1,33] a, float[2,33,37] b) => (float[2,1,37] y) { y = MatMul(a, b) }",
+    "(float[21,33] x) => (float[21,1] y) <float[33,1] w> { y = MatMul(x, w) }",
     """(float[1,18,7,9] x) => (float[1,18,4,5] y)
        { y = MaxPool<kernel_shape = [3,3], strides = [2,2], pads = [1,1,1,1]>(x) }""",
     """(float[1,18,8,8] x) => (float[1,18,4,4] y)

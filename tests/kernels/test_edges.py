@@ -137,6 +137,9 @@ def convnd(fill: Fill, n: int) -> Iterator[Case]:
 def matmul(fill: Fill, n: int) -> Iterator[Case]:
     yield Case("MatMul", [fill(3, 5), fill(5, n)])
     yield Case("MatMul", [fill(17, n), fill(n, 3)])
+    for rows, columns in ((21, 1), (1, 35), (5, 32), (17, 16)):  # read where they lie
+        yield Case("MatMul", [fill(rows, n), fill(n, columns)])
+    yield Case("MatMul", [fill(1, 9), fill(9, n)])
     for a, b in ((fill(17, 5), fill(5, n)), (fill(17, n), fill(n, 3))):
         arrays = [a, b.astype(ml_dtypes.bfloat16)]
         yield Case("MatMul", arrays, {"multiplies_bf16": 1}, [1], by_reference=False)

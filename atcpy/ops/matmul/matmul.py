@@ -161,7 +161,7 @@ def layout_matmul(node: Node, at_hand: tuple[Format, ...]) -> Layout | Reject:
     packed_dtype = b.desc.dtype is DType.FLOAT32 or b.desc.dtype in HALF_DTYPES
     if not packed_dtype or not _is_packable(b, transposed=bool(node.int_attr("transB", 0))):
         return Reject("weights-not-a-matrix", node.name)
-    if b.desc.dtype is DType.FLOAT32 and _is_column_by_rows(node):
+    if b.desc.dtype is DType.FLOAT32 and _takes_transposed(node):
         return Reject("weights-not-a-matrix", node.name)
     in_pairs = node.int_attr(MULTIPLIES_BF16, 0) and not node.int_attr("transA", 0)
     inputs[1] = MATRIX_OF_PAIRS if in_pairs else MATRIX
@@ -211,19 +211,19 @@ def _plan(node: Node) -> _Plan:
     batch = _batch_dims(a_shape[:-2], b_shape[:-2], sizes, m * n)
     if len(batch) == 1 and same(batch[0].b, 0) and same(batch[0].a, m * a_strides[0]) and same(bias[0], 0):
         m, batch = m * batch[0].size, ()  # one right operand for all: the matrices make one tall one
-    if node.operand(1).desc.format.is_plain and _is_column_by_rows(node):
+    if node.operand(1).desc.format.is_plain and _takes_transposed(node):
         batch = tuple(_BatchDim(dim.size, dim.b, dim.a, dim.y) for dim in batch)
         return _Plan(batch, n, k, m, b_strides[::-1], a_strides[::-1], bias[::-1], transposed=True)
     return _Plan(batch, m, k, n, a_strides, b_strides, bias)
 
 
-def _is_column_by_rows(node: Node) -> bool:
-    """True if b is one column and elements of a row of a lie side by side. The kernel then computes bᵀ·aᵀ, whose only
-    row it multiplies by dot products; in a panel of 16 columns, 15 would be zero.
+def _takes_transposed(node: Node) -> bool:
+    """True if b is one column, which would leave 15 of the 16 columns of a panel empty. The kernel then computes
+    bᵀ·aᵀ: it multiplies one row by aᵀ where that lies, by dot products, if long enough, or as a sum of the rows of aᵀ.
     """
     b = node.operand(1).desc.static_shape
     (k, n) = _transposed(b, node.int_attr("transB", 0))[-2:] if len(b) > 1 else (*b, 1)
-    return same(n, 1) and not node.int_attr("transA", 0) and not always_below(k, MIN_DOT)
+    return same(n, 1) and (node.int_attr("transA", 0) == 1 or not always_below(k, MIN_DOT))
 
 
 def _static(value: Value, *, row: bool) -> StaticShape:

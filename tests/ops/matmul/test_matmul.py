@@ -300,6 +300,62 @@ def test_one_row_by_columns_that_lie_in_memory_as_rows(isa: str, k: int) -> None
 
 
 @pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i4", "i8"])
+@pytest.mark.parametrize("n", [1, 5, 31, 32, 33, 255, 257, 511, 512, 513, 1100])
+def test_one_row_by_rows_is_a_sum_of_rows(isa: str, dtype: str, n: int) -> None:
+    """Sums of some hundred columns, of four or eight rows at a time."""
+    rng = np.random.default_rng(n)
+    for k in (0, 1, 3, 4, 7, 8, 9, 19):
+        operands = [random(rng, (1, k), dtype), random(rng, (k, n), dtype)]
+        for threads in (1, 3):
+            node = make_node("MatMul", operands)
+            assert_near(run_op(node, operands, isa=isa, threads=threads)[0], reference_op(node, operands)[0], k)
+    a, b, bias = (random(rng, shape, dtype) for shape in ((4100, 1), (4100, n), (1, n)))
+    node = make_node("Gemm", [a, b, bias], {"transA": 1})
+    assert_near(run_op(node, [a, b, bias], isa=isa)[0], a.T @ b + bias, 4100)
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("trans", [0, 1])
+def test_one_column_by_columns_that_lie_in_memory_as_rows(isa: str, trans: int) -> None:
+    """aᵀ·b is the sum of the rows of a by the elements of b, with the bias and the residual of each row."""
+    rng = np.random.default_rng(5)
+    for m, k in ((1, 1), (5, 3), (16, 15), (33, 16), (40, 70)):
+        shapes = (k, m), (1, k) if trans else (k, 1), (m, 1), (m, 1)
+        arrays = [random(rng, shape) for shape in shapes]
+        expected = arrays[0].T.astype("f8") @ arrays[1].reshape(k, 1) + arrays[2] + arrays[3]
+        for constants in ([], [1]):
+            attrs = {"transA": 1, "transB": trans, "activation": "Relu"}
+            node = make_node("FusedMatMul", arrays, attrs, constants=constants)
+            assert_near(run_op(node, arrays, isa=isa)[0], np.maximum(expected, 0).astype("f4"), k)
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("n", [15, 16, 32, 33, 48])
+@pytest.mark.parametrize("m", [2, 6, 7, 14, 15, 40])
+def test_few_rows_read_whole_panels_where_they_lie(isa: str, m: int, n: int) -> None:
+    """More rows than a tile has do so as long as b stays in L1; parts of a panel are packed."""
+    rng = np.random.default_rng(m * n)
+    for k in (0, 1, 85, 86, 128, 129, 256, 257, 770):
+        for transposed in (0, 1):
+            a, b = random(rng, (2, k, m) if transposed else (2, m, k)), random(rng, (2, k, n))
+            residual = random(rng, (2, m, n))
+            node = make_node("FusedMatMul", [a, b, None, residual], {"transA": transposed})
+            expected = (np.swapaxes(a, 1, 2) if transposed else a).astype("f8") @ b + residual
+            assert_near(run_op(node, [a, b, None, residual], isa=isa)[0], expected.astype("f4"), k)
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_sums_of_rows_keep_nan_to_their_columns(isa: str) -> None:
+    rng = np.random.default_rng(2)
+    for rows in (1, 2):
+        arrays = [random(rng, (rows, 19)), random(rng, (19, 48))]
+        arrays[1][18, 5], arrays[1][0, 47] = np.nan, np.inf
+        ours = run_op(make_node("MatMul", arrays), arrays, isa=isa)[0]
+        assert np.flatnonzero(~np.isfinite(ours[0])).tolist() == [5, 47]
+
+
+@pytest.mark.parametrize("isa", ISAS)
 def test_one_row_keeps_nan_to_its_columns(isa: str) -> None:
     rng = np.random.default_rng(2)
     arrays = [random(rng, (1, 19)), random(rng, (21, 19))]

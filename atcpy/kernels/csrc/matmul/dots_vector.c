@@ -1,4 +1,4 @@
-/* Dot products on vectors. */
+/* Products of one row on vectors: dot products, and sums of rows. */
 #include "core/pieces.h"
 #include "matmul/matmul.h"
 #include "simd/vector.h"
@@ -7,6 +7,7 @@
 
 enum {
     COLUMNS = 4,
+    ROWS = 8,
     SUMS = 2,
     LINE = 16,    /* floats of a cache line */
     AHEAD = 3072, /* floats between what is loaded and what is prefetched */
@@ -74,4 +75,33 @@ void FOR_ISA(matmul_dots)(const struct kernel_args *args, const float *a, const 
         dots(args, a, b + c * b_col, b_col, k, COLUMNS, sums + c);
     for (; c < columns; c++)
         dots(args, a, b + c * b_col, b_col, k, 1, sums + c);
+}
+
+static inline __attribute__((always_inline)) void
+add_rows(const float *a, const float *b, int64_t b_row, int rows, int64_t columns, float *sums)
+{
+    vf x[ROWS];
+#pragma GCC unroll 8
+    for (int i = 0; i < rows; i++)
+        x[i] = vf_set1(a[i]);
+    for (int64_t c = 0; c < columns; c += VF) {
+        const int64_t n = columns - c;
+        vf sum = vf_load(sums + c);
+#pragma GCC unroll 8
+        for (int i = 0; i < rows; i++) {
+            const float *at = b + i * b_row + c;
+            sum = vf_fma(x[i], n < VF ? vf_load_n(at, n, 0) : vf_load(at), sum);
+        }
+        vf_store(sums + c, sum);
+    }
+}
+
+void FOR_ISA(matmul_add_rows)(const float *a, const float *b, int64_t b_row, int64_t k,
+                              int64_t columns, float *sums)
+{
+    int64_t i = 0;
+    for (; i + ROWS <= k; i += ROWS)
+        add_rows(a + i, b + i * b_row, b_row, ROWS, columns, sums);
+    for (; i < k; i++)
+        add_rows(a + i, b + i * b_row, b_row, 1, columns, sums);
 }

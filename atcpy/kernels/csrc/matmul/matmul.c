@@ -134,8 +134,10 @@ struct blocking {
 
 enum {
     PAIR = 2,
+    SUMS_AT_ONCE = 512,  /* of one row */
+    ROWS_AT_ONCE = 4096, /* of b that are added to them */
     MAX_IN_PLACE = 4096, /* floats of b that stay in L1 where they lie */
-    MIN_PAIRS = 4,       /* of an item that may have to pack its rows of a for itself */
+    MIN_PAIRS = 4,       /* of an item that may have to pack its row of a, or reads parts of rows */
     MAX_KEPT_PAIRS = 2,  /* of an item whose panels are kept: in L2 beside the rows of a chunk */
     MIN_CHUNK_ROWS = 56,
     MIN_ITEMS = 32, /* enough to balance some threads */
@@ -149,10 +151,17 @@ bool matmul_takes_dots(const struct matmul_params *p)
     return p->m == 1 && p->b_packed == 0 && p->b_row == 1;
 }
 
+/* True if the result is a sum of rows of b, which are read in the order of memory. */
+bool matmul_adds_rows(const struct matmul_params *p)
+{
+    return p->m == 1 && p->b_packed == 0 && p->b_col == 1 && p->b_row != 1;
+}
+
 /* True if panels of b are packed or widened into the scratch, by rows that read no pairs. */
 static bool makes_panels(const struct matmul_params *p)
 {
-    return p->weights != WEIGHTS_F32 || (p->b_packed == 0 && !matmul_takes_dots(p));
+    return p->weights != WEIGHTS_F32 ||
+           (p->b_packed == 0 && !matmul_takes_dots(p) && !matmul_adds_rows(p));
 }
 
 static bool in_pairs(const struct matmul_params *p)
@@ -203,9 +212,10 @@ static struct blocking block(const struct matmul_params *p, const struct atc_cpu
     if (b.k_run < 1 || (p->weights != WEIGHTS_F32 && !in_pairs(p)))
         b.k_run = 1; /* what is widened is used at once */
 
-    const int64_t min_groups = ceil_div(atc_min_items(cpu, MIN_ITEMS), b.batches * b.chunks);
+    const int64_t min_items = atc_min_items(cpu, matmul_adds_rows(p) ? 1 : MIN_ITEMS);
+    const int64_t min_groups = ceil_div(min_items, b.batches * b.chunks);
     int64_t group = pairs > min_groups ? pairs / min_groups : 1;
-    if (!reads_directly(p) && group < MIN_PAIRS)
+    if ((!reads_directly(p) || matmul_adds_rows(p)) && group < MIN_PAIRS)
         group = min_i64(MIN_PAIRS, pairs);
     b.keeps_panels = makes_panels(p) && reads_directly(p) && b.chunks > 1;
     if (b.keeps_panels)
@@ -436,22 +446,44 @@ static struct matmul_tile tile_of(const struct drive *d, const struct matmul_ite
     };
 }
 
-/* The columns of an item by dot products. Their sums are a panel with one step of k, which a
- * micro-kernel finishes.
+/* Adds up the products of a row `a` with some columns of b, where they lie. */
+static void sum_row(const struct drive *d, const float *a, const float *b, int64_t columns,
+                    float *sums)
+{
+    const struct matmul_params *p = d->p;
+    if (matmul_takes_dots(p)) {
+        d->isa->dots(d->meter->args, a, b, p->b_col, p->k, columns, sums);
+        return;
+    }
+    const int64_t panels = ceil_div(columns, MATMUL_PANEL);
+    for (int64_t k = 0; k < p->k; k += ROWS_AT_ONCE) {
+        const int64_t rows = min_i64(ROWS_AT_ONCE, p->k - k);
+        if (atc_spend(d->meter, panels * rows))
+            return;
+        d->isa->add_rows(a + k, b + k * p->b_row, p->b_row, rows, columns, sums);
+    }
+}
+
+/* The columns of an item that has one row. Their sums are panels with one step of k, which
+ * micro-kernels finish.
  */
-static void run_dots(const struct drive *d, const struct matmul_item *it)
+static void run_one_row(const struct drive *d, const struct matmul_item *it)
 {
     const float *a = d->direct ? d->a + it->a : d->packed_a, one = 1;
     const int64_t step = d->isa->max_blocks * MATMUL_PANEL;
-    for (int64_t j = 0; j < it->columns && !atc_spend(d->meter, d->p->k + 1); j += step) {
-        float sums[MATMUL_MAX_BLOCKS * MATMUL_PANEL] = {0};
-        const int64_t columns = min_i64(step, it->columns - j), column = it->column + j;
-        d->isa->dots(d->meter->args, a, (const float *)d->b_src + it->b + column * d->p->b_col,
-                     d->p->b_col, d->p->k, columns, sums);
-        struct matmul_tile tile = tile_of(d, it, j, columns);
-        tile.a = &one, tile.b = sums, tile.b_step = tile.b_panel = MATMUL_PANEL, tile.k = 1;
-        tile.first = tile.last = true;
-        matmul_run_rows(d->isa, tile, 1);
+    const int64_t run = matmul_takes_dots(d->p) ? step : SUMS_AT_ONCE;
+    for (int64_t j = 0; j < it->columns && !atc_spend(d->meter, d->p->k + 1); j += run) {
+        float sums[SUMS_AT_ONCE] = {0};
+        const int64_t columns = min_i64(run, it->columns - j);
+        sum_row(d, a, (const float *)d->b_src + it->b + (it->column + j) * d->p->b_col, columns,
+                sums);
+        for (int64_t c = 0; c < columns; c += step) {
+            struct matmul_tile tile = tile_of(d, it, j + c, min_i64(step, columns - c));
+            tile.a = &one, tile.b = sums + c, tile.k = 1;
+            tile.b_step = tile.b_panel = MATMUL_PANEL;
+            tile.first = tile.last = true;
+            matmul_run_rows(d->isa, tile, 1);
+        }
     }
 }
 
@@ -536,8 +568,8 @@ static void run_groups(const struct drive *d, struct matmul_item it, int64_t gro
     const int64_t step = d->b.group * MATMUL_PANEL;
     for (int64_t i = 0; i < groups && !atc_spend(d->meter, 1); i++, it.column += step) {
         it.columns = min_i64(step, d->p->n - it.column);
-        if (matmul_takes_dots(d->p))
-            run_dots(d, &it);
+        if (matmul_takes_dots(d->p) || matmul_adds_rows(d->p))
+            run_one_row(d, &it);
         else
             run_panels(d, &it, k0, run, false);
     }

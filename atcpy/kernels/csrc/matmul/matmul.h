@@ -55,6 +55,7 @@ struct matmul_item matmul_find_item(const struct matmul_params *p, const struct 
  */
 int64_t matmul_depth(const struct matmul_params *p, const struct atc_cpu *cpu);
 bool matmul_takes_dots(const struct matmul_params *p);
+bool matmul_adds_rows(const struct matmul_params *p);
 
 /* Some rows by up to `blocks` panels, over a run of k: the work of one micro-kernel call. */
 struct matmul_tile {
@@ -89,6 +90,12 @@ typedef void matmul_dots(const struct kernel_args *args, const float *a, const f
                          int64_t b_col, int64_t k, int64_t columns, float *sums);
 matmul_dots matmul_dots_sse2, matmul_dots_neon, matmul_dots_avx2, matmul_dots_avx512f;
 
+/* sums[c] += Σ a[i] · b[i · b_row + c] over k rows; `sums` has room for whole vectors. */
+typedef void matmul_add_rows(const float *a, const float *b, int64_t b_row, int64_t k,
+                             int64_t columns, float *sums);
+matmul_add_rows matmul_add_rows_sse2, matmul_add_rows_neon, matmul_add_rows_avx2,
+    matmul_add_rows_avx512f;
+
 /* What an ISA brings: micro-kernels by blocks and rows, and a transposition for packing. */
 typedef void (*matmul_micro)(const struct matmul_tile *tile);
 struct matmul_isa {
@@ -105,6 +112,7 @@ struct matmul_isa {
     int vnni; /* factor for weights in pairs */
     round_bf16_fn *round_bf16;
     matmul_dots *dots;
+    matmul_add_rows *add_rows;
 };
 
 extern const struct matmul_isa matmul_isa_sse2, matmul_isa_neon, matmul_isa_avx2,

@@ -35,6 +35,7 @@ const struct matmul_isa matmul_isa_avx512f = {
     .vnni = 1,
     .round_bf16 = round_bf16_avx512f,
     .dots = matmul_dots_avx512f,
+    .add_rows = matmul_add_rows_avx512f,
 };
 
 void matmul_f32_avx512f(const struct kernel_args *args)

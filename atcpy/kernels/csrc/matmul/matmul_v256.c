@@ -234,6 +234,7 @@ const struct matmul_isa FOR_ISA(matmul_isa) = {
     .vnni = 1,
     .round_bf16 = LOOPS_FOR_ISA(round_bf16),
     .dots = FOR_ISA(matmul_dots),
+    .add_rows = FOR_ISA(matmul_add_rows),
 };
 
 void FOR_ISA(matmul_f32)(const struct kernel_args *args)

@@ -11,6 +11,7 @@ enum {
     ROWS = VF_REGISTERS == 32 ? 8 : 6, /* as many as there are registers for */
     ROWS_OF_POINTER = 3,               /* those that an address with a scaled index reaches */
     POINTERS = (ROWS + ROWS_OF_POINTER - 1) / ROWS_OF_POINTER,
+    SUMS_AT_ONCE = 256,  /* of one row */
     FEW_ROWS = 2 * ROWS, /* of which each element of b is read where it lies */
 };
 
@@ -166,7 +167,7 @@ enum {
                 to[i * T##_COLUMNS + j] = j < columns ? b[i * b_row + j * b_col] : 0;              \
     }                                                                                              \
                                                                                                    \
-    /* Σ a[k · a_col] · b[k], in as many sums as two vectors have lanes where a lies in one run, too. */\
+    /* Σ a[k · a_col] · b[k]; in as many sums as two vectors have lanes, where a is one run. */    \
     static T T##_dot(const struct kernel_args *args, const T *a, const T *b)                       \
     {                                                                                              \
         const struct matmul_params *p = args->params;                                              \
@@ -187,21 +188,45 @@ enum {
         return sum;                                                                                \
     }                                                                                              \
                                                                                                    \
-    /* One row by columns of b where they lie; a tile with one step of k finishes the products. */ \
-    static void T##_dots(struct atc_meter *meter, const struct matmul_item *it)                    \
+    /* sums[c] += Σ a[k · a_col] · b[k · b_row + c] */                                             \
+    static void T##_add_rows(struct atc_meter *meter, const T *a, const T *b, int64_t columns,     \
+                             T *sums)                                                              \
+    {                                                                                              \
+        const struct matmul_params *p = meter->args->params;                                       \
+        const int64_t a_col = p->a_col, b_row = p->b_row;                                          \
+        int64_t k = 0;                                                                             \
+        for (; k + 4 <= p->k && !atc_spend(meter, columns); k += 4, a += 4 * a_col, b += 4 * b_row)\
+            for (int64_t c = 0; c < columns; c++)                                                  \
+                sums[c] += a[0] * b[c] + a[a_col] * b[b_row + c] +                                 \
+                           a[2 * a_col] * b[2 * b_row + c] + a[3 * a_col] * b[3 * b_row + c];      \
+        for (; k < p->k && !atc_spend(meter, columns); k++, a += a_col, b += b_row)                \
+            for (int64_t c = 0; c < columns; c++)                                                  \
+                sums[c] += a[0] * b[c];                                                            \
+    }                                                                                              \
+                                                                                                   \
+    /* One row by columns of b, where they lie; tiles with one step of k finish the sums. */       \
+    static void T##_one_row(struct atc_meter *meter, const struct matmul_item *it)                 \
     {                                                                                              \
         const struct matmul_params *p = meter->args->params;                                       \
         const T one = 1;                                                                           \
-        for (int64_t j = 0; j < it->columns; j += T##_COLUMNS) {                                   \
+        for (int64_t j = 0; j < it->columns; j += SUMS_AT_ONCE) {                                  \
+            const int64_t columns = min_i64(SUMS_AT_ONCE, it->columns - j);                        \
             struct T##_tile t = T##_tile_of(meter->args, it, j);                                   \
-            T dots[T##_COLUMNS] = {0};                                                             \
-            if (atc_spend(meter, t.columns * (p->k + 1)))                                          \
-                return;                                                                            \
-            for (int64_t c = 0; c < t.columns; c++)                                                \
-                dots[c] = T##_dot(meter->args, t.a, t.b + c * p->b_col);                           \
-            t.a = &one, t.b = dots, t.b_row = 0, t.k = 1;                                          \
-            t.first = t.last = true;                                                               \
-            T##_multiply(&t, 1);                                                                   \
+            const T *a = t.a, *b = t.b;                                                            \
+            T sums[SUMS_AT_ONCE] = {0};                                                            \
+            if (matmul_adds_rows(p))                                                               \
+                T##_add_rows(meter, a, b, columns, sums);                                          \
+            for (int64_t c = 0; matmul_takes_dots(p) && c < columns; c++) {                        \
+                if (atc_spend(meter, p->k + 1))                                                    \
+                    return;                                                                        \
+                sums[c] = T##_dot(meter->args, a, b + c * p->b_col);                               \
+            }                                                                                      \
+            for (int64_t c = 0; c < columns && !atc_spend(meter, 1); c += T##_COLUMNS) {           \
+                t = T##_tile_of(meter->args, it, j + c);                                           \
+                t.a = &one, t.b = sums + c, t.b_row = 0, t.k = 1;                                  \
+                t.first = t.last = true;                                                           \
+                T##_multiply(&t, 1);                                                               \
+            }                                                                                      \
         }                                                                                          \
     }                                                                                              \
                                                                                                    \
@@ -239,8 +264,8 @@ enum {
         struct atc_meter meter = {.args = args};                                                   \
         for (int64_t item = args->begin; item < args->end; item++) {                               \
             const struct matmul_item it = matmul_find_item(args->params, args->cpu, item);         \
-            if (matmul_takes_dots(args->params))                                                   \
-                T##_dots(&meter, &it);                                                             \
+            if (matmul_takes_dots(args->params) || matmul_adds_rows(args->params))                 \
+                T##_one_row(&meter, &it);                                                          \
             else                                                                                   \
                 T##_item(&meter, &it);                                                             \
         }                                                                                          \
