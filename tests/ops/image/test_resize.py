@@ -80,13 +80,18 @@ def test_linear(isa: str, case: Case, blocked: bool) -> None:
     np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-5 * max(1.0, float(np.abs(theirs).max())))
 
 
+@pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("dtype", [np.uint8, np.float16, np.float32, np.int64])
 @pytest.mark.parametrize("blocked", [False, True])
-def test_doubling(dtype: type, blocked: bool) -> None:
-    arrays = [arange((1, 18, 3, 7), dtype), None, np.array([1, 1, 2, 2], np.float32)]
+def test_doubling(isa: str, dtype: type, blocked: bool) -> None:
+    """Pairs of rows are written together, unless a thread's items end between them."""
     attrs = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
-    node = make_node("Resize", arrays, attrs, constants=(2,))
-    assert_same(run_op(node, arrays, blocked=blocked, threads=2), [arrays[0].repeat(2, 2).repeat(2, 3)])
+    for rows, width, threads in ((1, 1, 1), (3, 7, 2), (5, 40, 3)):
+        for scale in (1, 2, 3):
+            arrays = [arange((1, 18, rows, width), dtype), None, np.array([1, 1, scale, 2], np.float32)]
+            node = make_node("Resize", arrays, attrs, constants=(2,))
+            expected = arrays[0].repeat(scale, 2).repeat(2, 3)
+            assert_same(run_op(node, arrays, isa=isa, blocked=blocked, threads=threads), [expected])
 
 
 @pytest.mark.parametrize("isa", ISAS)

@@ -190,16 +190,17 @@ static void next_row(const struct resize2d_params *p, struct result_row *row)
     row->plane++;
 }
 
-/* The tap of row y of an item's plane. It costs as much as a short row: those of the first plane of
- * a call are remembered for the others.
- */
-static struct resize_tap row_tap(const struct kernel_args *args, int64_t item, int64_t y)
+/* The taps of the rows of a plane that a call meets: one costs as much as a short row. */
+static const struct resize_tap *fill_row_taps(const struct kernel_args *args)
 {
     const struct resize2d_params *p = args->params;
-    struct resize_tap *rows = (void *)((uint8_t *)args->scratch + taps_bytes(p->ow));
-    if (item - args->begin < p->oh)
-        rows[y] = find_tap(p, y, p->scale_h, p->h, p->oh);
-    return rows[y];
+    struct resize_tap *taps = (void *)((uint8_t *)args->scratch + taps_bytes(p->ow));
+    struct result_row at = row_of(args);
+    const int64_t rows = min_i64(args->end - args->begin, p->oh);
+    for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, rows);)
+        for (int64_t i = piece.begin; i < piece.end; i++, next_row(p, &at))
+            taps[at.y] = find_tap(p, at.y, p->scale_h, p->h, p->oh);
+    return taps;
 }
 
 /* --- nearest ---------------------------------------------------------------------------------- */
@@ -223,6 +224,7 @@ void resize2d_nearest(const struct kernel_args *args, resize_pick_pixels pick,
 {
     const struct resize2d_params *p = args->params;
     const struct resize_taps taps = fill_taps(args);
+    const struct resize_tap *row_taps = fill_row_taps(args);
     const int64_t pixel = p->c0 * p->item, row = p->ow * pixel;
     const bool doubles = pixel <= 8 && is_doubling(taps.low, p->ow);
     const int64_t each = pixels_at_once(pixel);
@@ -234,17 +236,21 @@ void resize2d_nearest(const struct kernel_args *args, resize_pick_pixels pick,
     int64_t before = -1; /* the row of the source that the last result came from */
     struct result_row at = row_of(args);
     for (int64_t item = args->begin; item < args->end; item++, next_row(p, &at)) {
-        const int64_t from = at.plane * p->h + row_tap(args, item, at.y).low;
+        const int64_t from = at.plane * p->h + row_taps[at.y].low;
         const uint8_t *src = (const uint8_t *)args->src[0] + from * p->w * pixel;
         uint8_t *result = (uint8_t *)args->dst[0] + item * row;
         uint8_t *dst = streams ? built : result;
+        /* The next result may be of the same row; written together, it is not read again. */
+        const bool both = doubles && !streams && from != before && item + 1 < args->end &&
+                          at.y + 1 < p->oh && row_taps[at.y + 1].low == row_taps[at.y].low;
         if (from != before)
             for (int64_t x = 0; x < p->ow; x += each) {
                 const int64_t n = min_i64(each, p->ow - x);
                 if (atc_spend(&meter, n * pixel))
                     return;
                 if (doubles)
-                    twice(dst + x * pixel, src + x / 2 * pixel, n / 2, pixel);
+                    twice(dst + x * pixel, both ? dst + row + x * pixel : NULL, src + x / 2 * pixel,
+                          n / 2, pixel);
                 else
                     pick(dst + x * pixel, src, taps.low + x, n, pixel);
             }
@@ -252,6 +258,8 @@ void resize2d_nearest(const struct kernel_args *args, resize_pick_pixels pick,
             atc_copy(args, dst, dst - row, row);
         if (streams)
             stream_run(result, built, row);
+        if (both)
+            item++, next_row(p, &at);
         before = from;
     }
     if (streams)
@@ -264,6 +272,7 @@ void resize2d_linear(const struct kernel_args *args, resize_mix_rows rows, resiz
 {
     const struct resize2d_params *p = args->params;
     const struct resize_taps taps = fill_taps(args);
+    const struct resize_tap *row_taps = fill_row_taps(args);
     float *mixed = (void *)((uint8_t *)args->scratch + taps_bytes(p->ow) + taps_bytes(p->oh));
     const int64_t row = p->w * p->c0, each = pixels_at_once(p->c0);
     struct atc_meter meter = {.args = args};
@@ -271,7 +280,7 @@ void resize2d_linear(const struct kernel_args *args, resize_mix_rows rows, resiz
         return; /* not all taps may be written */
     struct result_row at = row_of(args);
     for (int64_t item = args->begin; item < args->end; item++, next_row(p, &at)) {
-        const struct resize_tap tap = row_tap(args, item, at.y);
+        const struct resize_tap tap = row_taps[at.y];
         const float *src = (const float *)args->src[0] + at.plane * p->h * row;
         const float *low = src + tap.low * row, *high = src + tap.high * row;
         float *dst = (float *)args->dst[0] + item * p->ow * p->c0;

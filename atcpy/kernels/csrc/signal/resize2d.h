@@ -54,8 +54,10 @@ typedef void (*resize_mix_pixels)(float *dst, const float *row, const struct res
 /* Pixels of one row, each of some bytes: the one that each of n taps names. */
 typedef void (*resize_pick_pixels)(uint8_t *dst, const uint8_t *src, const int32_t *low, int64_t n,
                                    int64_t bytes);
-/* Each of n pixels twice; of at most 8 bytes. */
-typedef void (*resize_double_pixels)(uint8_t *dst, const uint8_t *src, int64_t n, int64_t bytes);
+/* Each of n pixels twice; of at most 8 bytes. They go to another row, too, unless `also` is NULL.
+ */
+typedef void (*resize_double_pixels)(uint8_t *dst, uint8_t *also, const uint8_t *src, int64_t n,
+                                     int64_t bytes);
 
 void resize2d_nearest(const struct kernel_args *args, resize_pick_pixels pick,
                       resize_double_pixels twice);

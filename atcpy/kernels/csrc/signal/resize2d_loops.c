@@ -28,18 +28,29 @@ static void pick_pixels(uint8_t *restrict dst, const uint8_t *restrict src,
     }
 }
 
-#define DOUBLE(type)                                                                               \
-    case sizeof(type):                                                                             \
-        for (int64_t x = 0; x < n; x++) {                                                          \
-            type pixel;                                                                            \
-            memcpy(&pixel, src + x * (int64_t)sizeof pixel, sizeof pixel);                         \
-            memcpy(dst + 2 * x * (int64_t)sizeof pixel, &pixel, sizeof pixel);                     \
-            memcpy(dst + (2 * x + 1) * (int64_t)sizeof pixel, &pixel, sizeof pixel);               \
-        }                                                                                          \
-        break;
+#define PUT_TWICE(row)                                                                             \
+    memcpy(row + 2 * x * (int64_t)sizeof pixel, &pixel, sizeof pixel);                             \
+    memcpy(row + (2 * x + 1) * (int64_t)sizeof pixel, &pixel, sizeof pixel);
 
-static void double_pixels(uint8_t *restrict dst, const uint8_t *restrict src, int64_t n,
-                          int64_t bytes)
+#define DOUBLE(type)                                                                               \
+    case sizeof(type): {                                                                           \
+        type pixel;                                                                                \
+        if (also == NULL)                                                                          \
+            for (int64_t x = 0; x < n; x++) {                                                      \
+                memcpy(&pixel, src + x * (int64_t)sizeof pixel, sizeof pixel);                     \
+                PUT_TWICE(dst)                                                                     \
+            }                                                                                      \
+        else                                                                                       \
+            for (int64_t x = 0; x < n; x++) {                                                      \
+                memcpy(&pixel, src + x * (int64_t)sizeof pixel, sizeof pixel);                     \
+                PUT_TWICE(dst)                                                                     \
+                PUT_TWICE(also)                                                                    \
+            }                                                                                      \
+        break;                                                                                     \
+    }
+
+static void double_pixels(uint8_t *restrict dst, uint8_t *restrict also,
+                          const uint8_t *restrict src, int64_t n, int64_t bytes)
 {
     switch (bytes) {
         DOUBLE(uint8_t)
@@ -47,8 +58,11 @@ static void double_pixels(uint8_t *restrict dst, const uint8_t *restrict src, in
         DOUBLE(uint32_t)
         DOUBLE(uint64_t)
     default:
-        for (int64_t x = 0; x < 2 * n; x++)
+        for (int64_t x = 0; x < 2 * n; x++) {
             memcpy(dst + x * bytes, src + x / 2 * bytes, (size_t)bytes);
+            if (also != NULL)
+                memcpy(also + x * bytes, src + x / 2 * bytes, (size_t)bytes);
+        }
     }
 }
 
