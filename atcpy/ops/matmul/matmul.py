@@ -221,8 +221,7 @@ def _takes_transposed(node: Node) -> bool:
     """True if b is one column, which would leave 15 of the 16 columns of a panel empty. The kernel then computes
     bᵀ·aᵀ: it multiplies one row by aᵀ where that lies, by dot products, if long enough, or as a sum of the rows of aᵀ.
     """
-    b = node.operand(1).desc.static_shape
-    (k, n) = _transposed(b, node.int_attr("transB", 0))[-2:] if len(b) > 1 else (*b, 1)
+    (k, n), _ = _matrix(_static(node.operand(1), row=False), node.int_attr("transB", 0))
     return same(n, 1) and (node.int_attr("transA", 0) == 1 or not always_below(k, MIN_DOT))
 
 
