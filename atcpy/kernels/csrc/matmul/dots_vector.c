@@ -20,7 +20,7 @@ static inline __attribute__((always_inline)) void read_ahead(const float *b, int
                                                              int columns, int floats)
 {
 #pragma GCC unroll 4
-    for (int c = 0; c < columns; c++)
+    for (int c = 0; columns > 1 && c < columns; c++)
 #pragma GCC unroll 2
         for (int i = 0; i < floats; i += LINE)
             __builtin_prefetch(b + c * b_col + AHEAD + i);

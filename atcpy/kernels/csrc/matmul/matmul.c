@@ -473,8 +473,9 @@ static void run_one_row(const struct drive *d, const struct matmul_item *it)
     const int64_t step = d->isa->max_blocks * MATMUL_PANEL;
     const int64_t run = matmul_takes_dots(d->p) ? step : SUMS_AT_ONCE;
     for (int64_t j = 0; j < it->columns && !atc_spend(d->meter, d->p->k + 1); j += run) {
-        float sums[SUMS_AT_ONCE] = {0};
+        float sums[SUMS_AT_ONCE];
         const int64_t columns = min_i64(run, it->columns - j);
+        memset(sums, 0, (size_t)(ceil_div(columns, MATMUL_PANEL) * MATMUL_PANEL) * sizeof *sums);
         sum_row(d, a, (const float *)d->b_src + it->b + (it->column + j) * d->p->b_col, columns,
                 sums);
         for (int64_t c = 0; c < columns; c += step) {

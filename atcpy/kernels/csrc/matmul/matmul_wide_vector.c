@@ -213,7 +213,8 @@ enum {
             const int64_t columns = min_i64(SUMS_AT_ONCE, it->columns - j);                        \
             struct T##_tile t = T##_tile_of(meter->args, it, j);                                   \
             const T *a = t.a, *b = t.b;                                                            \
-            T sums[SUMS_AT_ONCE] = {0};                                                            \
+            T sums[SUMS_AT_ONCE];                                                                  \
+            memset(sums, 0, (size_t)(ceil_div(columns, T##_COLUMNS) * T##_COLUMNS) * sizeof *sums);\
             if (matmul_adds_rows(p))                                                               \
                 T##_add_rows(meter, a, b, columns, sums);                                          \
             for (int64_t c = 0; matmul_takes_dots(p) && c < columns; c++) {                        \
