@@ -75,6 +75,10 @@ def padding_mask(e: Expansion, mask: Value, q: Value, keys: Value, batch: Value)
     if rank == 4:
         raise e.unsupported("a mask of 4 dims", "export the model with a mask of 2 or 3 dims")
     keep = e.op("Greater", mask, e.like(0, mask))
+    columns = _size(mask, 1)
+    if rank == 2 and (columns == 1 or not isinstance(columns, int)):
+        # One column for many keys is no mask, whatever it holds.
+        keep = e.op("Or", keep, e.op("Not", e.op("Equal", e.dim(mask, 1), keys)))
     return filtered(e, e.unsqueeze(keep, *([1, 2] if rank == 2 else [1])), q, low)
 
 

@@ -49,6 +49,20 @@ def test_a_query_that_sees_no_key_takes_as_much_of_each_as_in_ort(low: float) ->
         assert_as_in_ort("Attention", [*QKV, mask, floats(2, B, N, P, H)], attrs, outputs=2, symbolic=symbolic)
 
 
+@pytest.mark.parametrize("symbolic", [False, True])
+@pytest.mark.parametrize("value", [0, 1])
+@pytest.mark.parametrize("rows", [1, B])
+def test_a_mask_of_one_column_hides_nothing(rows: int, value: int, symbolic: bool) -> None:
+    """Only where there is one key it is a mask of this key."""
+    mask = np.full((rows, 1), value, np.int32)
+    attrs = {"num_heads": N, "mask_filter_value": float(np.finfo(np.float32).min)}
+    past = floats(2, B, N, P, H)
+    for causal in (0, 1):
+        inputs = [*QKV, mask, past]
+        assert_as_in_ort("Attention", inputs, attrs | {"unidirectional": causal}, outputs=2, symbolic=symbolic)
+    assert_as_in_ort("Attention", [floats(B, 1, D), *QKV[1:], mask], attrs, symbolic=symbolic)
+
+
 def _continued(causal: int, mask_dims: list[str | int] | None, past_dim: str | int = "past") -> onnx.ModelProto:
     """Attention behind a past, of a mask [batch, …] and of an open number of keys."""
     past = floats(2, B, N, P, H)
