@@ -74,8 +74,9 @@ def _hold(guards: Sequence[Guard], tracer: Tracer, sizes: Mapping[str, int]) -> 
 
 
 def _special_dims(symbols: Symbols) -> list[tuple[Case, int]]:
-    """Dims of size 1, and empty ones, where they may be so small: a few of them at a time. Last, by their rank, come
-    empty batches, and sizes that do not keep the equations of the general plan.
+    """Dims of size 1, and empty ones, where they may be so small: a few of them at a time. Dims that equal others come
+    behind them, where they are 1 and broadcast. Last, by their rank, come empty batches, and other sizes that do not
+    keep the equations of the general plan.
     """
     batches = {source.name for source in symbols.sources if source.index == 0}
     dims = list(symbols.open_dims)
@@ -89,12 +90,16 @@ def _special_dims(symbols: Symbols) -> list[tuple[Case, int]]:
     ]
     found.sort(key=lambda sizes: (len(sizes), list(sizes.values()).count(0)))
     plain = symbols.complete({}) or {}
-    cases = []
+    cases: list[tuple[Case, int]] = []
+    broadcast: list[tuple[Case, int]] = []
     for sizes in filter(None, found):
         whole = symbols.complete(sizes)
         if whole is not None:  # dims that equal one of 0 are 0, too
             fixed = {**sizes, **{dim: 0 for dim in dims if whole[dim] == 0}}
             cases.append((Case(fixed, whole), int(any(fixed.get(dim) == 0 for dim in batches))))
         if whole is None or symbols.equations:  # what equals a size may be anything beside one of 1, which is broadcast
-            cases.append((Case(sizes, plain), 2))
-    return cases
+            if 0 in sizes.values() or symbols.equations.keys().isdisjoint(sizes):
+                cases.append((Case(sizes, plain), 2))
+            else:
+                broadcast.append((Case(sizes, plain), 0))
+    return [*cases, *broadcast]

@@ -46,7 +46,10 @@ SHAPES: Mapping[str, list[Shapes]] = {
         {"input": (batch, 576), "state": (2, batch, 128)} for batch in (1, 2, 3)
     ],
     "superres_10": [{"input": (n, 1, 224, 224)} for n in (1, 2, 3)],
-    "tiny_gpt2_past": [_gpt2(1, 4, 3), _gpt2(2, 1, 6), _gpt2(1, 7, 0)],
+    "tiny_gpt2_past": [
+        _gpt2(1, 4, 3), _gpt2(2, 1, 6), _gpt2(1, 7, 0),
+        {**_gpt2(1, 1, 1), "attention_mask": (1, 1)},  # a mask of one column is none
+    ],
     "tiny_text_transformer": [{"input": shape} for shape in ((2, 7), (1, 1), (3, 30))],
     "xgboost_classifier_tree": [{"input": (n, 13)} for n in (5, 1, 64)],
     "yunet_n_dynamic": [{"input": shape} for shape in ((1, 3, 192, 256), (1, 3, 64, 64), (2, 3, 96, 160))],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import product
 
 import numpy as np
 import onnxruntime
@@ -182,6 +183,22 @@ def test_sizes_that_break_a_guard_are_compiled(monkeypatch: pytest.MonkeyPatch) 
     assert session.shape_cache is not None and session.shape_cache.misses == 1
     session.run(None, {"x": x, "y": x})
     assert session.shape_cache.misses == 1
+
+
+@pytest.mark.usefixtures("all_variants")
+def test_a_length_that_equals_others_may_be_broadcast() -> None:
+    """In general the mask has a column for each key, old and new. One of a single column has plans, too."""
+    text = """m (float[b,n,4] x, float[b,p,4] past, float[b,t] mask) => (float[b,n,4] y, float[b,u,4] all)
+        <int64[1] one = {1}> {
+        all = Concat<axis=1>(past, x) k = Transpose<perm=[0,2,1]>(all) s = MatMul(x, k)
+        m = Unsqueeze(mask, one) a = Add(s, m) w = Softmax(a) y = MatMul(w, all) }"""
+    session, oracle = InferenceSession(package(text), threads=1), ort_session(model(text).SerializeToString())
+    for number, (b, n, p) in enumerate(product((1, 3), (1, 4), (1, 5))):
+        for t in (1, n + p):
+            feeds = feeds_of(oracle, {"b": b, "n": n, "p": p, "t": t}, number)
+            for found, expected in zip(session.run(None, feeds), oracle.run(None, feeds), strict=True):
+                np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+    assert session.shape_cache is not None and session.shape_cache.misses == 0
 
 
 def test_a_block_with_residuals_and_a_mask_is_one_plan_for_all_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
