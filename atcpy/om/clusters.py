@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Any
 
 from atcpy.ir import (
@@ -22,6 +23,10 @@ from atcpy.om.task_record import TaskRecords
 from atcpy.sizes import MAX_DIM
 
 MAX_RANK = 64
+
+# While a package is read: the variants of a cluster mostly have the same variables and symbols. `typed`: true and 1.0
+# are no index 1.
+_cached = lru_cache(maxsize=256, typed=True)
 
 
 def encode(clusters: Sequence[CompiledCluster]) -> list[object]:
@@ -66,7 +71,11 @@ def decode(
     KeyError or RecursionError for what it cannot have written: each index is checked here.
     """
     remaining = iter(programs)
-    clusters = tuple([_cluster(item, remaining, outputs) for item in _list(json.loads(text))])
+    try:
+        clusters = tuple([_cluster(item, remaining, outputs) for item in _list(json.loads(text))])
+    finally:  # nothing of a package stays when it is closed
+        _checked_variable.cache_clear()
+        _checked_symbol.cache_clear()
     if next(remaining, None) is not None:
         raise ValueError("there are more programs than plans")
     return clusters
@@ -129,11 +138,16 @@ def _plan(
 def _symbol(item: Any, variables: Sequence[Variable]) -> Symbol:
     name, variable, index, is_element = item
     source = variables[_index(variable, len(variables))]
+    return _checked_symbol(name, variable, index, is_element, source.dtype, len(source.dims))
+
+
+@_cached
+def _checked_symbol(name: Any, variable: int, index: Any, is_element: Any, dtype: DType, rank: int) -> Symbol:
     if not isinstance(name, str) or not isinstance(is_element, bool):
-        raise ValueError(f"{item!r:.80} is no symbol")
-    if is_element and not ((source.dtype.is_int and source.dtype.bits >= 8) or source.dtype is DType.BOOL):
+        raise ValueError(f"{name!r:.80} is no symbol")
+    if is_element and not ((dtype.is_int and dtype.bits >= 8) or dtype is DType.BOOL):
         raise ValueError(f"elements of variable {variable} are no sizes")
-    return Symbol(name, variable, _index(index, MAX_DIM if is_element else len(source.dims)), is_element)
+    return Symbol(name, variable, _index(index, MAX_DIM if is_element else rank), is_element)
 
 
 def _counted(item: Any, outputs: Sequence[Variable]) -> CountedOutput:
@@ -146,8 +160,13 @@ def _counted(item: Any, outputs: Sequence[Variable]) -> CountedOutput:
 
 def _variable(item: Any) -> Variable:
     name, dtype, dims = item
-    if not isinstance(name, str) or dtype not in DType.__members__ or len(_list(dims)) > MAX_RANK:
-        raise ValueError(f"{item!r:.80} is no tensor")
+    return _checked_variable(name, dtype, *_list(dims))
+
+
+@_cached
+def _checked_variable(name: Any, dtype: Any, *dims: Any) -> Variable:
+    if not isinstance(name, str) or dtype not in DType.__members__ or len(dims) > MAX_RANK:
+        raise ValueError(f"{name!r:.80} is no tensor")
     return Variable(name, DType[dtype], tuple([_index(dim + 1, MAX_DIM + 2) - 1 for dim in dims]))
 
 

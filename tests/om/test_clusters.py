@@ -54,6 +54,21 @@ def test_what_is_written_is_read(compiled: CompiledModel) -> None:
     assert [plan.program for plan in plans_of(read)] == [plan.program for plan in plans_of(compiled.clusters)]
 
 
+@pytest.mark.parametrize("part", ["outputs", "symbols"])
+def test_what_equals_a_number_that_was_read_before_is_none(compiled: CompiledModel, part: str) -> None:
+    """Variables and symbols that repeat are decoded once."""
+    programs = [((), plan.program) for plan in plans_of(compiled.clusters)]
+    document: Any = json.loads(json.dumps(clusters.encode(compiled.clusters)))
+    [cluster, *_] = document
+    first, last = (cluster["variants"][index]["plans"][0] for index in (0, -1))
+    numbers = last[part][-1][2] if part == "outputs" else last[part][-1]
+    place = max(index for index, number in enumerate(numbers) if type(number) is int)
+    numbers[place] = float(numbers[place])
+    assert first is not last and first[part][-1] == last[part][-1]
+    with pytest.raises((ValueError, TypeError), match="no number"):
+        clusters.decode(json.dumps(document), programs, 3)
+
+
 def test_states_are_listed() -> None:
     compiled = compile_model(model(STATES), convert_options({}))[0]
     read = clusters.decode(
