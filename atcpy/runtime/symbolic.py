@@ -288,9 +288,10 @@ def _origins(variants: Sequence[ClusterVariant[TaskRecords]]) -> list[list[int]]
     found: list[list[int]] = []
     for number, variant in enumerate(variants):
         found.append([])
-        before = 0
+        before, last = 0, len(variant.plans) - 1
         for stage, plan in enumerate(variant.plans):
-            before = first.setdefault((before, stage, plan), number)
+            # The last plan is the variant's own: else there were no need of two. To hash its tasks takes a while.
+            before = number if stage == last else first.setdefault((before, stage, plan), number)
             found[-1].append(before)
     return found
 
