@@ -30,7 +30,8 @@ def choose_workers(threads: int | None, affinity: str | Iterable[int] | None) ->
     require_known_isa()
     if threads is not None and not 1 <= threads <= 1024:
         raise UsageError("E10013", f"threads: {threads} is outside 1..1024")
-    _respect_quota()
+    if threads != 1:  # a run of one thread has no others, which the quota would limit
+        _respect_quota()
     if affinity is None:
         return Workers(threads or default_threads())
     cpus = read_cpus(affinity)

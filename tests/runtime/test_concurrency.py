@@ -481,3 +481,18 @@ def test_a_quota_limits_threads_and_cores(monkeypatch: pytest.MonkeyPatch, cores
         assert cores(4) == 1
     finally:
         workers._respect_quota.cache_clear()
+
+
+def test_a_session_of_one_thread_asks_for_no_quota(
+    monkeypatch: pytest.MonkeyPatch, cores: Callable[[int], int]
+) -> None:
+    asked: list[None] = []
+    monkeypatch.setattr(workers, "cpu_quota", lambda: asked.append(None))
+    workers._respect_quota.cache_clear()
+    try:
+        assert choose_workers(1, None).threads == 1
+        assert asked == []
+        choose_workers(2, None)
+        assert asked == [None]
+    finally:
+        workers._respect_quota.cache_clear()
