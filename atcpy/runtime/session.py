@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from atcpy.runtime.procedure import Procedure
     from atcpy.runtime.profile import Profile, TaskInfo, TaskTime
     from atcpy.runtime.states import BoundStates, StatePlans
+    from atcpy.runtime.symbolic import PlanContext
 
 DEFAULT_SHAPE_CACHE = 16
 _MAX_CHECKED = 256
@@ -165,7 +166,7 @@ class InferenceSession:
         self._gear_shapes: dict[str, frozenset[tuple[int, ...]]] = {}
         self._procedure: Procedure | PlannedModel | None = None
         self.shape_cache: ShapeCache | None = None
-        self._state_plans: StatePlans | None = None
+        self._plan_context: PlanContext | None = None  # where shapes are unknown
         self._states: BoundStates | None = None
         if self._package.has_unknown_shapes:
             self._load_procedure(shape_cache, limit)
@@ -203,17 +204,27 @@ class InferenceSession:
     def _load_procedure(self, shape_cache: int, limit: MemoryLimit | None) -> None:
         """Load a package whose shapes are not all known."""
         from atcpy.runtime.on_demand import ShapeCache, compile_on_demand
-        from atcpy.runtime.planned_model import load_model, nodes_of
-        from atcpy.runtime.states import load_states
+        from atcpy.runtime.planned_model import load_model
         from atcpy.runtime.symbolic import PlanContext
 
         self._inputs, self._outputs = _open_ports(self._package)
         bind = partial(bind_compiled, store=self._shared.store, workers=self._workers, world=self._world)
         specialize = compile_on_demand(InferenceSession.compiler, lambda: self.model.cmdline)
         self.shape_cache = ShapeCache(specialize, bind, shape_cache)
-        context = PlanContext(self._package, self._workers, self._world, limit)
-        self._procedure = load_model(context, self.shape_cache, lambda: self.model.graph)
-        self._state_plans = load_states(context, lambda: nodes_of(self.model.graph))
+        self._plan_context = PlanContext(self._package, self._workers, self._world, limit)
+        self._procedure = load_model(self._plan_context, self.shape_cache, lambda: self.model.graph)
+
+    @cached_property
+    def _state_plans(self) -> StatePlans | None:
+        """The plans for bound states, if the package has some. They are checked when states are bound: most sessions
+        bind none. Raises PackageCorrupt (P0005) for malformed ones, ResourceLimit for an arena beyond the limit.
+        """
+        if self._plan_context is None:
+            return None
+        from atcpy.runtime.planned_model import nodes_of
+        from atcpy.runtime.states import load_states
+
+        return load_states(self._plan_context, lambda: nodes_of(self.model.graph))
 
     @property
     def model(self) -> PackagedModel:
@@ -522,7 +533,8 @@ class InferenceSession:
         of the next run. Each run adds rows along the one open dim in which they differ, up to `capacity`. Bound inputs
         are not fed any more, bound outputs are returned if they are named. The caches begin empty.
 
-        An earlier binding ends; without states nothing is bound. Raises UsageError for what cannot be a state.
+        An earlier binding ends; without states nothing is bound. Raises UsageError for what cannot be a state,
+        PackageCorrupt for malformed plans of states, ResourceLimit for plans with an arena beyond the memory limit.
         """
         from atcpy.runtime.states import BoundStates
 

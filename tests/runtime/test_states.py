@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,8 @@ import onnxruntime
 import pytest
 
 from atcpy import InferenceSession
-from atcpy.errors import AtcError, ResourceLimit, UsageError
-from atcpy.ir import CompiledModel
+from atcpy.errors import AtcError, PackageCorrupt, ResourceLimit, UsageError
+from atcpy.ir import ClusterVariant, CompiledModel, Task, plans_of
 from atcpy.ir.tensor import Array
 from atcpy.kernels.symbolic_program import planned_arena_bytes
 from atcpy.om import writer
@@ -365,6 +366,42 @@ def test_a_cache_whose_sizes_no_input_tells() -> None:
     with pytest.raises(UsageError, match=r"E13025.*no input tells the size h of the state .past.") as refused:
         session.run(None, {"x": np.ones((2, 1), np.float32)})
     assert "--input_shape" in str(refused.value)
+
+
+def test_the_plans_for_states_are_checked_when_states_are_bound() -> None:
+    text, states = MODELS["attention of plain ops"]
+    good = compiled_of(text)
+    damaged = tuple(
+        replace(cluster, variants=tuple(map(_damaged, cluster.variants))) if cluster.states else cluster
+        for cluster in good.clusters
+    )
+    session = InferenceSession(writer.to_bytes(replace(good, clusters=damaged)), threads=1)
+    x = steps(1, [3], 8)
+    expected = fed(session, states, x)
+    for _ in range(2):
+        with pytest.raises(PackageCorrupt, match=r"P0005.*the plan is refused"):
+            session.bind_state(states, capacity=10)
+    for key, value in fed(session, states, x)[0].items():
+        np.testing.assert_array_equal(value, expected[0][key])
+
+
+def _damaged(variant: ClusterVariant[tuple[Task, ...]]) -> ClusterVariant[tuple[Task, ...]]:
+    return replace(variant, plans=tuple(replace(plan, program=plan.program[:-4]) for plan in variant.plans))
+
+
+def test_a_limit_counts_for_the_plans_of_states() -> None:
+    text, states = MODELS["attention of plain ops"]
+    bounds = "x:1~2,1~4,8;past_k:1~2,2,0~9,4;past_v:1~2,2,0~9,4"
+    compiled = compiled_of(text, input_shape=bounds)
+    arenas = {
+        bool(cluster.states): max(planned_arena_bytes(plan.program) or 0 for plan in plans_of([cluster]))
+        for cluster in compiled.clusters
+    }
+    content = writer.to_bytes(compiled)
+    Session(content, threads=1, memory_limit=max(arenas.values())).bind_state(states, capacity=10)
+    with pytest.raises(ResourceLimit, match="R0001"):
+        session = Session(content, threads=1, memory_limit=max(arenas[True] - 1, 0))
+        session.bind_state(states, capacity=10)
 
 
 def test_a_cache_that_memory_cannot_hold() -> None:
