@@ -80,12 +80,13 @@ class StatePlans:
     def __init__(
         self, record: PlannedCluster[TaskRecords], context: PlanContext, find_nodes: Callable[[], Sequence[Node]]
     ) -> None:
-        """Check the plans. Raises PackageCorrupt (P0005) for what is malformed."""
+        """Raises PackageCorrupt (P0005) for what is malformed."""
         self.states = record.states
         self._context, self._find_nodes = context, find_nodes
         self._inputs = record.inputs
         self._has_condition = [variant.condition is not None for variant in record.variants]
         self._plans = [PlanTemplate(variant.plans[0], record.inputs, context, None) for variant in record.variants]
+        context.check_first([plan] for plan in self._plans)
         self._instances = Instances[_Instance]()
         self._last = 0  # the variant that served last
         symbols = (symbol for plan in self._plans for symbol in plan.record.symbols)

@@ -8,9 +8,10 @@ ordinary plan, and is kept.
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import compress
+from functools import cached_property
+from itertools import chain, compress, islice
 from threading import Lock
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -27,7 +28,7 @@ from atcpy.om.task_record import TaskRecords
 from atcpy.runtime.distributed.world import World
 from atcpy.runtime.iterations import BodyOutput, BodyPlan, Origin
 from atcpy.runtime.memory import cut, new_buffers, owned
-from atcpy.runtime.plan import DirectRun, ExecutionPlan, Feed, PlanPort, Ports, segments_of
+from atcpy.runtime.plan import DirectRun, ExecutionPlan, Feed, PlanPort, Ports, Segment, segments_of
 from atcpy.runtime.workers import Workers
 from atcpy.sizes import MemoryLimit
 
@@ -75,6 +76,13 @@ class PlanContext:
             self.memory_limit.check(loaded.arena_bytes() or 0, "the arena for the largest sizes")
         self._first = self._first or loaded
         return loaded
+
+    def check_first(self, variants: Iterable[Sequence[PlanTemplate]]) -> None:
+        """Check the plans of the first variant, which is the general one. Others are checked when they are first tried,
+        but with a memory limit, which all have to keep. Raises what `load` does.
+        """
+        for plan in chain.from_iterable(islice(variants, 1 if self.memory_limit is None else None)):
+            plan.load()
 
     def corrupt(self, what: str) -> PackageCorrupt:
         """The error for plans that the compiler cannot have written."""
@@ -124,8 +132,8 @@ class SymbolicCluster:
         *,
         is_checked: bool = False,
     ) -> None:
-        """Check the plans. `is_checked`: the inputs of a run are known to have the types that the plans expect.
-        Raises PackageCorrupt (P0005) for what is malformed.
+        """`is_checked`: the inputs of a run are known to have the types that the plans expect. Raises PackageCorrupt
+        (P0005) for what is malformed.
         """
         self._record, self._find_nodes, self._is_checked = record, find_nodes, is_checked
         self._origins = _origins(record.variants)
@@ -137,6 +145,7 @@ class SymbolicCluster:
         self._plans: list[list[PlanTemplate]] = []
         for variant, origins, is_direct in zip(record.variants, self._origins, self._is_direct, strict=True):
             self._plans.append(list(_load(variant, record.inputs, context, origins, self._plans, is_direct=is_direct)))
+        context.check_first(self._plans)
         self._instances = Instances[ExecutionPlan]()
         self._read = [
             frozenset(index for plan in variant.plans for index in plan.inputs) for variant in record.variants
@@ -328,7 +337,9 @@ def _fits(variable: Variable, value: RuntimeValue) -> bool:
 
 
 class PlanTemplate:
-    """A symbolic plan as C holds it; `variables` are those that are there when it runs."""
+    """A symbolic plan, which C checks and holds from its first use on: packages have up to 16 for a cluster, most
+    sessions meet the sizes of few. `variables` are those that are there when it runs.
+    """
 
     def __init__(
         self,
@@ -342,9 +353,18 @@ class PlanTemplate:
         self._inputs = [variables[index] for index in record.inputs]
         self._context = context
         self.has_elements = any(symbol.is_element for symbol in record.symbols)
-        self._segments = segments_of(record.tasks)
-        self._weights = context.package.weights
-        self._plan = context.load(record)
+
+    @cached_property
+    def _plan(self) -> _kernels.SymbolicPlan:
+        return self._context.load(self.record)
+
+    @cached_property
+    def _segments(self) -> tuple[Segment, ...]:
+        return segments_of(self.record.tasks)
+
+    def load(self) -> None:
+        """Check the plan, as its first use does otherwise. Raises what `PlanContext.load` does."""
+        _ = self._plan
 
     def sizes(self, variables: Sequence[Array]) -> tuple[int, ...] | None:
         """The values of the symbols; None if elements that decide them are not there."""
@@ -412,6 +432,6 @@ class PlanTemplate:
         bound, _, _, arena_bytes = completed
         if self._context.memory_limit is not None:
             self._context.memory_limit.check(bound.run_bytes(), "a run with inputs of these sizes")
-        shared = self.record.tasks, self._segments, self._weights
+        shared = self.record.tasks, self._segments, self._context.package.weights
         ports, world = (inputs, outputs), self._context.world
         return ExecutionPlan(bound, *shared, arena_bytes, *ports, find_nodes, world, buffers=self._buffers)

@@ -18,6 +18,7 @@ from atcpy.om.container import reseal
 from atcpy.om.package import parse_package
 from atcpy.options import convert_options
 from atcpy.runtime.plan import ExecutionPlan
+from atcpy.runtime.symbolic import PlanContext
 from atcpy.stages.pipeline import compile_model
 from tests.models_in_text import model, package
 
@@ -113,6 +114,35 @@ def test_blocks_that_lie_wrong_are_refused(offset: int) -> None:
     with pytest.raises(PackageCorrupt, match="the plan is refused: block 1") as caught:
         InferenceSession(content, threads=1)
     assert caught.value.code == "P0005"
+
+
+@pytest.mark.usefixtures("all_variants")
+def test_plans_are_checked_before_their_first_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The general one when the package is opened, others when a run tries them."""
+    text = "m (float[b,s] x, float[b,t] y) => (float[b,u] z) { w = Add(x, y) z = Softmax(w) }"
+    good = compile_model(model(text), convert_options({}))[0]
+    [cluster] = good.clusters
+    damaged = [
+        replace(item, plans=tuple(replace(plan, program=plan.program[:-4]) for plan in item.plans))
+        for item in cluster.variants[1:]
+    ]
+    assert damaged
+    broken = replace(good, clusters=(replace(cluster, variants=(cluster.variants[0], *damaged)),))
+    loaded: list[object] = []
+    load = PlanContext.load
+    monkeypatch.setattr(PlanContext, "load", lambda context, plan: loaded.append(plan) or load(context, plan))
+    session = InferenceSession(writer.to_bytes(broken), threads=1)
+    for shape in ((3, 5), (2, 7)):
+        x = np.ones(shape, np.float32)
+        [z] = session.run(None, {"x": x, "y": x})
+        np.testing.assert_allclose(z, np.full(shape, 1 / shape[1]), rtol=1e-6)
+        assert len(loaded) == 1
+    for _ in range(2):
+        with pytest.raises(PackageCorrupt, match="the plan is refused") as caught:
+            session.run(None, {"x": np.ones((3, 5), np.float32), "y": np.ones((3, 1), np.float32)})
+        assert caught.value.code == "P0005"
+    with pytest.raises(PackageCorrupt, match="the plan is refused"):
+        InferenceSession(writer.to_bytes(broken), threads=1, memory_limit=1 << 30)
 
 
 def with_plans(change: Change, good: CompiledModel | None = None) -> CompiledModel:
