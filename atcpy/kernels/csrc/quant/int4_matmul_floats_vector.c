@@ -43,16 +43,25 @@ static void dequantize(const struct int4_matmul_params *p, const struct int4_pan
     }
 }
 
-/* Adds the products of n k of `rows` rows of x to their sums, [rows, COLUMNS]. */
-static inline __attribute__((always_inline)) void
-micro(const float *x, int64_t x_row, const float *w, int64_t n, float *sums, int rows)
+/* Sums of COLUMNS columns, one row behind the other. */
+struct sums {
+    float *at;
+    int64_t row; /* floats from one to the next */
+};
+
+/* Adds the products of n k of `rows` rows of x to their sums, which begin with them where
+ * `is_first` is set.
+ */
+static inline __attribute__((always_inline)) void micro(const float *x, int64_t x_row,
+                                                        const float *w, int64_t n, struct sums sums,
+                                                        bool is_first, int rows)
 {
     vf acc[MAX_ROWS][WHOLE];
 #pragma GCC unroll 14
     for (int i = 0; i < rows; i++)
 #pragma GCC unroll 4
         for (int v = 0; v < WHOLE; v++)
-            acc[i][v] = vf_load(sums + i * COLUMNS + v * VF);
+            acc[i][v] = is_first ? vf_set1(0) : vf_load(sums.at + i * sums.row + v * VF);
     for (int64_t k = 0; k < n; k++, x++, w += COLUMNS) {
         vf columns[WHOLE];
 #pragma GCC unroll 4
@@ -70,22 +79,23 @@ micro(const float *x, int64_t x_row, const float *w, int64_t n, float *sums, int
     for (int i = 0; i < rows; i++)
 #pragma GCC unroll 4
         for (int v = 0; v < WHOLE; v++)
-            vf_store(sums + i * COLUMNS + v * VF, acc[i][v]);
+            vf_store(sums.at + i * sums.row + v * VF, acc[i][v]);
 }
 
-typedef void micro_fn(const float *x, int64_t x_row, const float *w, int64_t n, float *sums);
+typedef void micro_fn(const float *x, int64_t x_row, const float *w, int64_t n, struct sums sums,
+                      bool is_first);
 #define DEFINE(_, rows)                                                                            \
     static void micro_##rows(const float *x, int64_t x_row, const float *w, int64_t n,             \
-                             float *sums)                                                          \
+                             struct sums sums, bool is_first)                                      \
     {                                                                                              \
-        micro(x, x_row, w, n, sums, rows < MAX_ROWS ? rows : MAX_ROWS);                            \
+        micro(x, x_row, w, n, sums, is_first, rows < MAX_ROWS ? rows : MAX_ROWS);                  \
     }
 #define NAME(_, rows) micro_##rows,
 COUNT_ROWS(DEFINE, 0)
 static micro_fn *const micros[] = {COUNT_ROWS(NAME, 0)}; /* by rows, up to MAX_ROWS */
 
-/* Rows [first, first + rows) of y in the columns of up to PANELS panels. False if the call is to
- * end.
+/* Rows [first, first + rows) of y in the columns of up to PANELS panels: sums of fewer columns than
+ * a tile has are copied to y. False if the call is to end.
  */
 static bool run_panels(struct atc_meter *meter, const struct int4_blocking *b, int64_t first,
                        int64_t rows, int64_t panel, int64_t panels)
@@ -93,8 +103,11 @@ static bool run_panels(struct atc_meter *meter, const struct int4_blocking *b, i
     const struct kernel_args *args = meter->args;
     const struct int4_matmul_params *p = args->params;
     const int64_t steps = ceil_div(p->k, INT4_STEP), column = panel * INT4_PANEL;
-    float *w = args->scratch, *sums = w + INT4_RUN * INT4_STEP * COLUMNS;
-    memset(sums, 0, (size_t)rows * COLUMNS * sizeof *sums);
+    const int64_t columns = min_i64(COLUMNS, p->n - column);
+    float *w = args->scratch, *y = (float *)args->dst[0] + first * p->n + column;
+    const struct sums sums = columns == COLUMNS
+                                 ? (struct sums){y, p->n}
+                                 : (struct sums){w + INT4_RUN * INT4_STEP * COLUMNS, COLUMNS};
     for (int64_t step = 0; step < steps; step += INT4_RUN) {
         const int64_t end = min_i64(step + INT4_RUN, steps), k = step * INT4_STEP;
         const int64_t n = min_i64(end * INT4_STEP, p->k) - k;
@@ -109,13 +122,12 @@ static bool run_panels(struct atc_meter *meter, const struct int4_blocking *b, i
             some = ceil_div(rows - row, ceil_div(rows - row, MAX_ROWS));
             if (atc_spend(meter, n))
                 return false;
-            micros[some - 1](x + row * p->k, p->k, w, n, sums + row * COLUMNS);
+            const struct sums of_rows = {sums.at + row * sums.row, sums.row};
+            micros[some - 1](x + row * p->k, p->k, w, n, of_rows, step == 0);
         }
     }
-    const size_t bytes = (size_t)min_i64(COLUMNS, p->n - column) * sizeof *sums;
-    float *y = (float *)args->dst[0] + first * p->n + column;
-    for (int64_t row = 0; row < rows; row++)
-        memcpy(y + row * p->n, sums + row * COLUMNS, bytes);
+    for (int64_t row = 0; row < rows && columns < COLUMNS; row++)
+        memcpy(y + row * p->n, sums.at + row * COLUMNS, (size_t)columns * sizeof *y);
     return true;
 }
 
