@@ -8,7 +8,8 @@ from typing import Final
 # Products of matrices and convolutions: what allow_fp32_to_fp16 and cube_fp16in_fp32out are about.
 CUBE: Final = frozenset({"Conv", "ConvTranspose", "DeformConv", "Einsum", "Gemm", "MatMul"})
 
-WHITE: Final = CUBE | {"Attention", "GRU", "LSTM", "RNN"}
+# FusedMatMul: GRU, LSTM and RNN are its product with all inputs, and Recurrence.
+WHITE: Final = CUBE | {"Attention", "FusedMatMul", "GRU", "LSTM", "RNN"}
 
 BLACK: Final = frozenset(
     {
@@ -20,6 +21,8 @@ BLACK: Final = frozenset(
         *("ReduceLogSum", "ReduceLogSumExp", "ReduceMean", "ReduceProd", "ReduceSum", "ReduceSumSquare", "Softmax"),
         *("BatchNormalization", "GroupNormalization", "InstanceNormalization", "LRN", "LayerNormalization"),
         *("MeanVarianceNormalization", "RMSNormalization"),
+        # Steps of GRU, LSTM and RNN: the kernel reads weights of 32 bits, packed when they are constant.
+        "Recurrence",
         # Losses and updates of weights.
         *("Adagrad", "Adam", "Momentum", "NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"),
         # Coordinates, angles and frequencies.

@@ -220,6 +220,20 @@ def test_weights_beyond_bfloat16_become_its_largest_number() -> None:
     assert y[0, 0] == -float.fromhex("0x1.fep127")
 
 
+@pytest.mark.parametrize(("op", "gates"), [("LSTM", 4), ("GRU", 3), ("RNN", 1)])
+def test_steps_of_recurrent_ops_stay_in_float32(op: str, gates: int) -> None:
+    """A kernel that has packed constants as its weights; the product with all inputs is one of bfloat16."""
+    n = 256  # weights that are not so small as to be float32 anyway
+    text = f"""net (float[5,1,{n}] x) => (y) <float[1,{gates * n},{n}] w, float[1,{gates * n},{n}] r>
+        {{ y = {op}<hidden_size = {n}>(x, w, r) }}"""
+    package = compiled(text, precision_mode_v2="mixed_bfloat16")
+    [steps] = [node for node in package.graph.nodes if node.op_type == "Recurrence"]
+    [product] = [node for node in package.graph.nodes if node.op_type in ("MatMul", "FusedMatMul")]
+    assert {value.desc.dtype for value in steps.operands} == {DType.FLOAT32}
+    assert all(value.tensor is not None for value in steps.operands[1:])
+    assert product.operand(1).desc.dtype is DType.BFLOAT16
+
+
 def test_a_name_beats_a_pattern_and_a_pattern_a_type(tmp_path: Path) -> None:
     path = tmp_path / "types.cfg"
     half, full = (f"InputDtype:{kind},{kind},OutputDtype:{kind}" for kind in ("float16", "float32"))
