@@ -16,6 +16,7 @@ import numpy as np
 from atcpy.errors import ModelInvalid
 from atcpy.ir import DType, Engine, Format, Node, Reject, Rewriter, TensorDesc, Value
 from atcpy.ir.shape import Shape
+from atcpy.ops.core.half import HALF_DTYPES
 from atcpy.ops.core.opdef import GeTypes, KernelCall, Known, Layout, OpDef, ParamValue, register_operator
 from atcpy.ops.matmul.matmul import MATRIX
 
@@ -91,7 +92,7 @@ def expand_recurrent(node: Node, rw: Rewriter) -> Sequence[Value] | Reject:
     """One product for all steps and directions, then Recurrence."""
     kind = _KINDS[node.op_type]
     x, w, r, b = node.operand(0), node.operand(1), node.operand(2), node.input(3)
-    if x.desc.dtype is not DType.FLOAT32:
+    if x.desc.dtype is not DType.FLOAT32 and x.desc.dtype not in HALF_DTYPES:
         return Reject("dtype", node.name, x.desc.dtype.long)
     if w.desc.shape is None or r.desc.shape is None or not all(isinstance(dim, int) for dim in r.desc.shape):
         return Reject("shape-unknown", node.name, r.name)
@@ -275,5 +276,6 @@ register_operator(
         engines={Engine.AICORE: supports_recurrence},
         layout=layout_recurrence,
         lower=lower_recurrence,
+        wide_weights=(1,),
     )
 )

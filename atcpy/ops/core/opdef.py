@@ -237,6 +237,8 @@ class OpDef:
     layout: how it carries blocked formats; None: plain only.
     lower: the kernel launches that it becomes.
     half_weights: constant inputs that its kernels on AIcoreEngine can read as 16-bit floats while all else is float32.
+    wide_weights: constant inputs that its kernels read in float32, packed: those of 16 bits are converted once, when a
+        model is compiled, whatever their size.
     factors: inputs that its kernels on AIcoreEngine multiply with each other, and round to bfloat16 where the model has
         them in that type.
     half_states: pairs of an input, which may be left out, and an output that these kernels can read and write as
@@ -272,6 +274,7 @@ class OpDef:
     layout: ChooseLayout | None = None
     lower: Lower | None = None
     half_weights: tuple[int, ...] = ()
+    wide_weights: tuple[int, ...] = ()
     factors: tuple[int, ...] = ()
     half_states: tuple[tuple[int, int], ...] = ()
     bf16: Callable[[Node], Bf16Operands] | None = None

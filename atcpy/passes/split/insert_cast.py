@@ -60,6 +60,7 @@ class _WideValues:
         self.casts = Casts(NAME, DType.FLOAT32, self._widened_constant)
         self._read_past: dict[Node, None] = {}  # Casts whose source is read in their place
         self._growth = 0  # of the constants that became float32
+        self._packed: set[Value] = set()  # constants that become float32 whatever their size
 
     def drop_unread(self) -> None:
         """Remove the Casts that nobody reads any more."""
@@ -109,6 +110,10 @@ class _WideValues:
             if results is None or (in_c and not runs_in_c):
                 return False
         rounds_bf16 = runs_in_c and bool(node.outputs) and node.outputs[0].desc.dtype is DType.BFLOAT16
+        opdef = find_opdef(node)
+        if opdef is not None:
+            weights = [node.operand(index) for index in opdef.wide_weights]
+            self._packed.update(weight for weight in weights if weight.tensor is not None)
         for index, value in enumerate(node.inputs):
             if value is not None and _is_half(value) and value not in narrow:
                 graph_of(node).set_input(node, index, self._as_wide(value))
@@ -133,9 +138,10 @@ class _WideValues:
         return value.tensor is not None and value.desc.nbytes <= min(SMALL_BYTES, MAX_GROWTH - self._growth)
 
     def _widened_constant(self, value: Value) -> Tensor | None:
-        if not self._is_small_constant(value):
-            return None
-        self._growth += value.desc.nbytes
+        if value not in self._packed:
+            if not self._is_small_constant(value):
+                return None
+            self._growth += value.desc.nbytes
         return Tensor.of(value.array.astype(np.float32))
 
 

@@ -255,3 +255,25 @@ def test_attention_of_float32_values_multiplies_float32() -> None:
     source.opset_import[0].version = 23
     [task] = [task for task in compiled(source).tasks if task.kernel == "attention"]
     assert read_number(pack_compiled_task(task), task.kernel, "bf16") == 0
+
+
+@pytest.mark.parametrize("half", [TensorProto.FLOAT16, TensorProto.BFLOAT16])
+@pytest.mark.parametrize(("op", "gates"), [("LSTM", 4), ("GRU", 3), ("RNN", 1)])
+def test_recurrent_ops_of_16_bits_run_in_c(op: str, gates: int, half: int) -> None:
+    """The weights of the steps are converted once, and packed; those of the product before stay in 16 bits."""
+    n = 256
+    text = f"""net (float[5,1,{n}] x) => (float[5,1,1,{n}] y) <float[1,{gates * n},{n}] w, float[1,{gates * n},{n}] r>
+        {{ y = {op}<hidden_size = {n}>(x, w, r) }}"""
+    source = to_half(model(text), half)
+    package = compiled(source)
+    [steps] = [node for node in package.graph.nodes if node.op_type == "Recurrence"]
+    [product] = [node for node in package.graph.nodes if node.op_type in ("MatMul", "FusedMatMul")]
+    weights = steps.operand(1)
+    assert weights.tensor is not None
+    assert (weights.desc.dtype, weights.desc.format.kind.name) == (DType.FLOAT32, "FRACTAL_NZ")
+    assert product.operand(1).desc.dtype.bits == 16
+    assert host_ops(package) == []
+    feeds = feeds_of(source)
+    (ours,) = run(package, feeds)
+    (expected,) = run(compiled(widened(source)), {name: array.astype(np.float32) for name, array in feeds.items()})
+    np.testing.assert_allclose(ours.astype(np.float32), expected, atol=1e-3 if half == TensorProto.FLOAT16 else 1e-2)
