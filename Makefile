@@ -269,7 +269,7 @@ isas: build ## whole models on the kernels of AVX2, on those of SSE2, and on the
 
 # Kernels of AMX with its tiles in plain C: beside the tests of the two families, their launches changed at random.
 AMX := build/amx
-AMX_TESTS ?= tests/kernels/test_amx.py tests/kernels/test_bf16_products.py tests/kernels/test_edges.py tests/ops/quant/test_qgemm.py
+AMX_TESTS ?= tests/kernels tests/ops/attention tests/ops/quant/test_qgemm.py
 $(AMX)/build.ninja: | $(STAMP)
 	$(MESON) setup $(AMX) -Damx=emulated -Ddriver=fuzz -Dwerror=true
 

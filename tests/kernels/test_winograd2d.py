@@ -226,7 +226,7 @@ def run_small(case: Case, isa: str, threads: int = 1) -> Array:
     node, rows = make_node("FusedConv", arrays, attrs, constants=(1, 2)), list[str]()
     rewrite = partial(as_winograd, tile=SMALL)
     [y] = run_op(node, arrays, blocked=True, isa=isa, threads=threads, rows=rows, rewrite=rewrite)
-    assert rows == [f"winograd2d_f32_{isa}"]
+    assert rows == [f"winograd2d_f32_{'avx512bf16' if isa == 'amx' else isa}"]  # which AMX would not speed up
     return y
 
 
