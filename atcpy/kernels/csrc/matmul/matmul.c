@@ -191,7 +191,7 @@ static struct blocking block(const struct matmul_params *p, const struct atc_cpu
 {
     struct blocking b = {.batches = 1};
     for (int i = 0; i < MATMUL_BATCH_RANK; i++)
-        b.batches *= p->batch[i];
+        b.batches = atc_mul(b.batches, p->batch[i]);
     b.k_blocks = p->k > max_kc(p) ? ceil_div(p->k, max_kc(p)) : 1;
     if (p->m == 1 && !makes_panels(p))
         b.k_blocks = 1; /* b is read in one stream; a has no row stride to keep */
@@ -201,7 +201,7 @@ static struct blocking block(const struct matmul_params *p, const struct atc_cpu
     b.panels = ceil_div(p->n, MATMUL_PANEL);
     const int64_t pairs = ceil_div(b.panels, PAIR);
     /* Rows are cut for many threads only: each chunk reads b. */
-    const int64_t min_chunks = ceil_div(atc_min_items(cpu, 1), b.batches * pairs);
+    const int64_t min_chunks = ceil_div(atc_min_items(cpu, 1), atc_mul(b.batches, pairs));
     const int64_t rows_for_items = ceil_div(p->m, min_chunks);
     int64_t chunk_rows = min_i64(rows_in_l2, rows_for_items);
     if (chunk_rows < MIN_CHUNK_ROWS)
@@ -213,7 +213,7 @@ static struct blocking block(const struct matmul_params *p, const struct atc_cpu
         b.k_run = 1; /* what is widened is used at once */
 
     const int64_t min_items = atc_min_items(cpu, matmul_adds_rows(p) ? 1 : MIN_ITEMS);
-    const int64_t min_groups = ceil_div(min_items, b.batches * b.chunks);
+    const int64_t min_groups = ceil_div(min_items, atc_mul(b.batches, b.chunks));
     int64_t group = pairs > min_groups ? pairs / min_groups : 1;
     if ((!reads_directly(p) || matmul_adds_rows(p)) && group < MIN_PAIRS)
         group = min_i64(MIN_PAIRS, pairs);
@@ -258,7 +258,7 @@ static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
     /* Rows of wide types pack two vectors of columns, whether or not there are so many. */
     const int64_t panels = b.keeps_panels && b.group > PAIR ? b.group : PAIR;
     const int64_t b_floats = makes_panels(p) ? panels * b.k_run * b.kc * MATMUL_PANEL : 0;
-    cost.items = b.batches * b.chunks * b.groups;
+    cost.items = atc_mul(b.batches, atc_mul(b.chunks, b.groups));
     cost.scratch = atc_mul(atc_add(a_floats(p, &b), b_floats), 4);
     return cost;
 }
