@@ -51,6 +51,10 @@ void FOR_ISA(activate_stored)(enum activation kind, float *y, int64_t count, int
     case kind:                                                                                     \
         activate_channels(kind, y, count, step, channels, alpha, beta);                            \
         break
+    if (kind == ACT_SWISH && alpha == 1.0f) { /* nearly always: a product less */
+        activate_channels(ACT_SWISH, y, count, step, channels, 1.0f, beta);
+        return;
+    }
     switch (kind) {
         CASE(ACT_SIGMOID);
         CASE(ACT_HARD_SWISH);

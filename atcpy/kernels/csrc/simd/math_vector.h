@@ -8,6 +8,11 @@
 
 #include "simd/vector.h"
 
+/* vf_exp_scaled returns e^x times this scale. That is within the normal range wherever e^x is not 0
+ * in float, and 0 for the lowest x, −151·ln 2.
+ */
+static const float vf_exp_scale = 0x1p24f, vf_exp_lowest = -104.665f;
+
 /* e^r − 1 for r = x − n·ln 2, |r| ≤ ln 2 / 2 */
 static inline vf vf_expm1_of_rest(vf x, vf n)
 {
@@ -67,21 +72,54 @@ static inline vf vf_exp_split(vf x, vf *n)
     return root + vf_fma(vf_fma(q, r * r, r), root, rest);
 }
 
-/* e^x times this; −104 ≤ x ≤ 43. What is below the normal range is no slower, nor less exact. */
-static const float vf_exp_scale = 1.0f, vf_exp_lowest = -104.0f;
-static inline vf vf_exp_scaled(vf x)
+/* Splits e^x · 2^offset = e^r · power · (1 + rest) and returns the power; 2^−127 comes out as 0,
+ * and 2^128 as infinite. As above with 32 roots, |r| ≤ ln 2 / 64: one addition makes the bits of a
+ * power from a root and an exponent, as the table leaves out what the root's number adds to them.
+ */
+static inline vf vf_exp_power(vf x, int offset, vf *r, vf *rest)
 {
-    vf n;
-    const vf m = vf_exp_split(x, &n);
-    return vf_scale(m, n);
+    static const float roots[2 * VF] = {
+        1.0f,         0.995323598f, 0.990886867f, 0.98669523f,  0.982753873f, 0.979068398f,
+        0.97564429f,  0.97248745f,  0.969603539f, 0.966998696f, 0.964678884f, 0.962650478f,
+        0.960919797f, 0.959493339f, 0.958377779f, 0.95757997f,  0.957106769f, 0.956965387f,
+        0.957163095f, 0.957707226f, 0.958605409f, 0.959865451f, 0.961495161f, 0.963502765f,
+        0.965896428f, 0.968684673f, 0.971876085f, 0.975479543f, 0.979504049f, 0.98395884f,
+        0.988853276f, 0.994197071f};
+    static const float rests[2 * VF] = {
+        0.0f,         -4.70846e-8f, 4.62855e-8f,  -5.56042e-8f, -1.19922e-8f, -4.87761e-8f,
+        4.72978e-8f,  -3.48144e-8f, 3.19342e-8f,  -2.68867e-8f, 3.62106e-8f,  1.11842e-9f,
+        -3.09907e-8f, -2.63830e-8f, -7.47521e-9f, -4.24564e-8f, 1.71143e-8f,  2.30020e-8f,
+        -3.04768e-8f, -1.65385e-8f, 5.23333e-9f,  -3.59206e-8f, 6.10759e-9f,  -3.11405e-8f,
+        -1.47196e-8f, -2.82181e-8f, -5.25880e-9f, -6.36039e-9f, -6.12826e-9f, -2.48804e-8f,
+        5.14061e-9f,  -8.69727e-9f};
+    const vf shift = vf_set1(0x1.8p18f + (float)offset);
+    const vf sum = vf_fma(x, vf_set1(1.44269504f), shift), n = sum - shift;
+    *r = vf_fnma(n, vf_set1(0.693145752f), x);
+    *r = vf_fnma(n, vf_set1(1.42860677e-6f), *r);
+    *rest = vf_pick_of_two(rests, sum);
+    return (vf)((vu)vf_pick_of_two(roots, sum) + ((vu)sum << 18));
 }
 
-/* The same for x ≤ 0, however small */
-static inline vf vf_exp_scaled_of_negative(vf x)
+/* (e^r − 1) / r for |r| ≤ ln 2 / 64 */
+static inline vf vf_expm1_over(vf r)
 {
-    const vf lowest = vf_set1(vf_exp_lowest);
-    const vf e = vf_exp_scaled(vf_at_least(lowest, x));
-    return vf_select(vf_lt(x, lowest), vf_set1(0.0f), e);
+    return vf_fma(vf_fma(vf_set1(0.166666667f), r, vf_set1(0.5f)), r, vf_set1(1.0f));
+}
+
+/* Splits e^x · 2^offset = m · power and returns m, to 1 ulp: a little faster than vf_exp_scaled. */
+static inline vf vf_exp_fast(vf x, int offset, vf *power)
+{
+    vf r, rest;
+    *power = vf_exp_power(x, offset, &r, &rest);
+    return vf_fma(vf_expm1_over(r), r, vf_set1(1.0f));
+}
+
+/* e^x times vf_exp_scale; vf_exp_lowest ≤ x ≤ 71 */
+static inline vf vf_exp_scaled(vf x)
+{
+    vf r, rest;
+    const vf power = vf_exp_power(x, 24, &r, &rest);
+    return vf_fma(vf_fma(vf_expm1_over(r), r, rest), power, power);
 }
 #else
 /* Returns the whole number n nearest to a · b, and a number whose low nine bits are those of
@@ -131,23 +169,29 @@ static inline vf vf_exp_split(vf x, vf *n)
     return vf_exp_whole(x, 127, n);
 }
 
-/* e^x times this; −104.9 ≤ x ≤ 71. It is within the normal range, so that one power of two scales;
- * what rounds to 0 in float is 0, as the power of the lowest x is.
- */
-static const float vf_exp_scale = 0x1p24f, vf_exp_lowest = -104.9f;
-static inline vf vf_exp_scaled(vf x)
+/* Splits e^x · 2^offset = m · power and returns m; 2^−127 comes out as 0, and 2^128 as infinite. */
+static inline vf vf_exp_fast(vf x, int offset, vf *power)
 {
     vf bits;
-    const vf m = vf_exp_whole(x, 24, &bits);
-    return m * vf_power(bits);
+    const vf m = vf_exp_whole(x, offset, &bits);
+    *power = vf_power(bits);
+    return m;
 }
+
+/* e^x times vf_exp_scale; vf_exp_lowest ≤ x ≤ 71 */
+static inline vf vf_exp_scaled(vf x)
+{
+    vf power;
+    const vf m = vf_exp_fast(x, 24, &power);
+    return m * power;
+}
+#endif
 
 /* The same for x ≤ 0, however small */
 static inline vf vf_exp_scaled_of_negative(vf x)
 {
     return vf_exp_scaled(vf_at_least(vf_set1(vf_exp_lowest), x));
 }
-#endif
 
 /* x within the bounds that these take: beyond them, e^x has left float for good. */
 static inline vf vf_exp_bounded(vf x)
@@ -218,21 +262,16 @@ static inline vf vf_sigmoid(vf x)
     return e / (e + vf_set1(vf_exp_scale));
 }
 
-/* x · sigmoid(z), to 4 ulp on AVX-512, else to 3 */
-static inline vf vf_times_sigmoid(vf x, vf z)
+/* x / (1 + e^z), to 3.5 ulp: (x / 4) / (1/4 + e^z / 4). A quarter of e^z is finite as long as 1 /
+ * e^z is above 1e-39; beyond that, from 130·ln 2 on, it is infinite, and the result 0.
+ */
+static inline vf vf_over_one_plus_exp(vf x, vf z)
 {
-#ifdef __AVX512F__
-    return x * vf_sigmoid(z);
-#else
-    /* (x / 4) / (1/4 + e^−z / 4), in one division. A quarter of e^−z is finite as long as
-     * sigmoid(z) is above 1e-39; beyond that it is infinite, and the result 0.
-     */
     const vf quarter = vf_set1(0.25f);
-    const vf bounded = vf_at_least(vf_set1(-80.0f), vf_at_most(vf_set1(90.2f), -z));
-    vf bits;
-    const vf m = vf_exp_whole(bounded, -2, &bits);
-    return x * quarter / vf_fma(m, vf_power(bits), quarter);
-#endif
+    const vf bounded = vf_at_least(vf_set1(-80.0f), vf_at_most(vf_set1(90.115f), z));
+    vf power;
+    const vf m = vf_exp_fast(bounded, -2, &power);
+    return x * quarter / vf_fma(m, power, quarter);
 }
 
 /* tanh x, to 3 ulp: m / (m + 2) with m = e^2|x| − 1; from |x| = 10 on it is 1 in float. */

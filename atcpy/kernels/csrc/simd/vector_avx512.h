@@ -4,6 +4,8 @@
 
 #include "simd/vector_avx.h"
 
+typedef uint32_t vu __attribute__((vector_size(4 * VF))); /* wraps around */
+
 static inline __mmask16 vf_first(int64_t n)
 {
     return (__mmask16)((1u << n) - 1);
@@ -127,6 +129,13 @@ static inline vf vf_select(vm mask, vf yes, vf no)
 static inline vf vf_pick(const float table[VF], vf bits)
 {
     return _mm512_permutexvar_ps(_mm512_castps_si512(bits), _mm512_loadu_ps(table));
+}
+
+/* The same for a table of two vectors' length and the low five bits */
+static inline vf vf_pick_of_two(const float table[2 * VF], vf bits)
+{
+    return _mm512_permutex2var_ps(_mm512_loadu_ps(table), _mm512_castps_si512(bits),
+                                  _mm512_loadu_ps(table + VF));
 }
 
 /* x · 2^⌊n⌋ for x in [1/2, 2] and |n| ≤ 250; results below the normal range round once */
