@@ -39,16 +39,29 @@ FUNCTIONS: dict[str, Callable[[Array], Array]] = {
 
 
 @pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("channels", [1, 9])  # whose lanes are results, and channels
 @pytest.mark.parametrize("kind", FUNCTIONS)
-def test_agrees_with_float64(kind: str, isa: str) -> None:
+def test_agrees_with_float64(kind: str, channels: int, isa: str) -> None:
     rng = np.random.default_rng(5)
     x = np.concatenate([np.array(SPECIAL), rng.normal(0, 6, 200)]).astype(np.float32).reshape(1, 1, 1, -1)
-    arrays = [x, np.ones((1, 1, 1, 1), np.float32)]
+    arrays = [x, np.ones((channels, 1, 1, 1), np.float32)]
     node = make_node("FusedConv", arrays, {"activation": kind, "alpha": ALPHA, "beta": BETA}, constants=[1])
     ours = run_op(node, arrays, isa=isa)[0]
     with np.errstate(all="ignore"):
         expected = FUNCTIONS[kind](x.astype(np.float64)).astype(np.float32)
-    np.testing.assert_allclose(ours, expected, rtol=1e-6, atol=2e-7)
+    np.testing.assert_allclose(ours, expected.repeat(channels, axis=1), rtol=1e-6, atol=2e-7)
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_swish_of_one_agrees_with_float64(isa: str) -> None:
+    """The usual alpha has a loop of its own."""
+    x = np.concatenate([np.array(SPECIAL), np.linspace(-95, 95, 4000)]).astype(np.float32).reshape(1, 1, 1, -1)
+    arrays = [x, np.ones((9, 1, 1, 1), np.float32)]
+    node = make_node("FusedConv", arrays, {"activation": "Swish", "alpha": 1.0}, constants=[1])
+    ours = run_op(node, arrays, isa=isa)[0]
+    with np.errstate(all="ignore"):
+        expected = (x / (1 + np.exp(-x.astype(np.float64)))).astype(np.float32)
+    np.testing.assert_allclose(ours, expected.repeat(9, axis=1), rtol=5e-7, atol=3e-37)
 
 
 @pytest.mark.parametrize("isa", ISAS)

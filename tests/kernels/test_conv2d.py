@@ -241,12 +241,12 @@ def test_a_window_entirely_in_the_padding_gives_the_bias(isa: str) -> None:
 
 @pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("channels", [3, 150])  # 150: the sums are stored between runs of input channels
-@pytest.mark.parametrize("results", [8, 17, 24, 40])
+@pytest.mark.parametrize("results", [1, 2, 3, 4, 6, 8, 9, 17, 24, 40])
 def test_a_last_block_of_few_channels_on_rows_of_any_width(results: int, channels: int, isa: str) -> None:
     rng = np.random.default_rng(results)
     w = rng.standard_normal((results, channels, 3, 3), np.float32)
     bias = rng.standard_normal(results, np.float32)
-    for width in (1, 2, 3, 14, 15, 28, 29):
+    for width in (1, 2, 3, 14, 15, 16, 17, 28, 29, 32, 33):
         x = rng.standard_normal((1, channels, 3, width + 2), np.float32)
         for blocked in (True, False):
             check(x, w, bias, {}, isa, blocked=blocked)
@@ -254,5 +254,24 @@ def test_a_last_block_of_few_channels_on_rows_of_any_width(results: int, channel
         node = make_node("FusedConv", [x, w, bias, added], {"activation": "Relu"}, constants=(1, 2))
         convolution = make_node("Conv", [x, w, bias], constants=(1, 2))
         expected = np.maximum(onnxruntime_op(convolution, [x, w, bias])[0] + added, 0)
-        ours = run_op(node, [x, w, bias, added], blocked=True, isa=isa)[0]
-        np.testing.assert_allclose(ours, expected, rtol=0, atol=1e-5 * float(expected.max() + 1))
+        for blocked in (True, False):
+            ours = run_op(node, [x, w, bias, added], blocked=blocked, isa=isa)[0]
+            np.testing.assert_allclose(ours, expected, rtol=0, atol=1e-5 * float(expected.max() + 1))
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_few_results_of_more_taps_than_one_call_of_a_micro_kernel_takes(isa: str) -> None:
+    rng = np.random.default_rng(8)
+    x, w = rng.standard_normal((1, 1, 1, 4100 + 33), np.float32), rng.standard_normal((3, 1, 1, 4100), np.float32)
+    check(x, w, rng.standard_normal(3, np.float32), {}, isa, blocked=False)
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("width", [16, 17, 31, 32])
+def test_few_results_read_nothing_beyond_the_plane(width: int, isa: str) -> None:
+    sizes = {"h": 2, "w": width + 1, "oh": 2, "ow": width, "kw": 2, "m": 2, "mg": 2, "c": 1, "cg": 1, "src_c0": 1}
+    x = before_a_fault(np.arange(2 * (width + 1), dtype=np.float32))
+    w, y = np.ones((2, 16), np.float32), np.zeros((2, width, 16), np.float32)
+    run("conv2d", ONES | sizes | {"group": 1}, (x, w), y, isa)
+    rows = x.reshape(2, width + 1)
+    np.testing.assert_array_equal(y[..., :2], (rows[:, 1:] + rows[:, :-1])[..., None].repeat(2, axis=-1))

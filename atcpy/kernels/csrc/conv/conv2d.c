@@ -603,6 +603,7 @@ static void run_blocks(const struct drive *d, int64_t n, int64_t g, int64_t row0
         struct conv2d_next next = {0};
         if (ends || c1 + 2 * run <= c1_here)
             next = next_weights(d, &tile, first_block + blocks, ends ? next_blocks : blocks);
+        struct conv2d_row row = {0};
         for (int64_t r = 0; r < rows; r++) {
             const int64_t y_at =
                 (n * m1 + first_block) * y_plane + (row0 + r) * b->row_len * CONV_C0;
@@ -614,7 +615,9 @@ static void run_blocks(const struct drive *d, int64_t n, int64_t g, int64_t row0
                 b->flat ? min_i64(b->row_len, p->oh * p->ow - (row0 + r) * b->row_len) : b->row_len;
             if (ends && next_blocks == 0)
                 next = next_rows(d, n, row0 + b->chunk_rows, r);
-            conv2d_run_row(d->meter, d->isa, &tile, &next, d->step, blocks, len);
+            if (len != row.len)
+                row = conv2d_cut_row(d->isa, &tile, d->step, blocks, len);
+            conv2d_run_row(d->meter, d->isa, &tile, &next, d->step, blocks, &row);
         }
     }
 }

@@ -116,7 +116,7 @@ struct conv2d_tile {
     int64_t channels; /* of the results in all the blocks; what is beyond is of no account */
     bool first, last; /* the sum begins here; it ends here, so activate */
     bool reads_ahead; /* prefetch a block of input channels while the one before is multiplied */
-    int64_t count;
+    int64_t width, count;
     /* What to prefetch, as much as the tile reads weights of a block; NULL: nothing. */
     const float *prefetched;
     int64_t prefetch_step; /* floats from there to what the next tile prefetches */
@@ -238,6 +238,8 @@ struct conv2d_isa {
      */
     int half_blocks;
     struct conv2d_micros half;
+    /* Micro-kernels for one block of at most 8 channels, and planes of input; 0: none. */
+    struct conv2d_micros few;
     widen_fn *widen;
     int vnni; /* factor for weights in pairs */
     round_bf16_fn *round_bf16;
@@ -381,32 +383,21 @@ static inline void conv2d_take_next(struct conv2d_next *next, struct conv2d_tile
         next->first += tile->count * next->stride;
 }
 
-/* A row of `len` results, cut into tiles of nearly equal width, and its micro-kernels by width. */
-struct conv2d_row {
-    const conv2d_micro *micros;
-    int64_t len, tiles;
-};
-
-static inline int64_t conv2d_width(const struct conv2d_row *row, int64_t tile)
-{
-    return row->len / row->tiles + (tile < row->len % row->tiles);
-}
-
-/* How many tiles one call computes from number `at` of a row on: tiles of one width, few enough to
- * be interrupted in time.
- */
-static inline int64_t conv2d_count(const struct conv2d_row *row, int64_t at, int64_t work)
-{
-    const int64_t wide = row->len % row->tiles;
-    const int64_t alike = (at < wide ? wide : row->tiles) - at;
-    return min_i64(alike, 1 + ATC_PIECE / work);
-}
-
 /* What a tile counts for where work is interrupted. */
 static inline int64_t conv2d_work(const struct conv2d_tile *tile)
 {
     return CONV_C0 * (1 + tile->n_taps * tile->n_c1);
 }
+
+/* A row of `len` results, cut into tiles of nearly equal width, and its micro-kernels by width.
+ * Rows of one length are cut once: divisions would take as long as a short row.
+ */
+struct conv2d_row {
+    const conv2d_micro *micros;
+    int64_t len, tiles;
+    int64_t width, wide; /* of a tile; the first `wide` tiles have one result more */
+    int64_t work, most;  /* of a tile; tiles in a call, so few that it is interrupted in time */
+};
 
 /* Runs the tiles of a row whose results or residual are bfloat16, by micro-kernels that read and
  * write floats: a tile is rounded when it is activated.
@@ -435,9 +426,9 @@ static inline void conv2d_run_narrow(struct atc_meter *meter, const struct conv2
     tile.residual_bf16 = tile.dst_bf16 = false;
     tile.count = 1;
     for (int64_t t = 0; t < row->tiles; t++) {
-        const int64_t width = conv2d_width(row, t);
+        const int64_t width = row->width + (t < row->wide);
         conv2d_take_next(next, &tile);
-        if (atc_spend(meter, conv2d_work(&tile)))
+        if (atc_spend(meter, row->work))
             return;
         tile.residual = widens ? widened : residual;
         tile.dst = rounds ? sums : dst;
@@ -453,36 +444,52 @@ static inline void conv2d_run_narrow(struct atc_meter *meter, const struct conv2
     }
 }
 
-/* Runs the tiles of a row of `len` results, of which `tile` is the first; c0 floats of input lie
- * between neighbours. Then `tile` lies behind the row. Nothing is prefetched where `next` is NULL.
- */
-static inline void conv2d_run_row(struct atc_meter *meter, const struct conv2d_isa *isa,
-                                  struct conv2d_tile *tile, struct conv2d_next *next, int64_t c0,
-                                  int blocks, int64_t len)
+/* Cuts a row of `len` results of such a tile. */
+static inline struct conv2d_row conv2d_cut_row(const struct conv2d_isa *isa,
+                                               const struct conv2d_tile *tile, int64_t c0,
+                                               int blocks, int64_t len)
 {
     const bool fits_half =
         blocks == isa->half_blocks && tile->channels <= blocks * CONV_C0 - CONV_C0 / 2;
-    const struct conv2d_micros *micros = fits_half ? &isa->half : &isa->whole;
-    const struct conv2d_row row = {
+    /* Where lanes of results are busier than those of channels would be */
+    const bool few = isa->few.max_width > 0 && c0 == 1 && blocks == 1 &&
+                     tile->channels <= CONV_C0 / 2 && len >= 2 * tile->channels &&
+                     !tile->dst_bf16 && !tile->residual_bf16;
+    const struct conv2d_micros *micros = few ? &isa->few : fits_half ? &isa->half : &isa->whole;
+    const int64_t tiles = ceil_div(len, micros->max_width), work = conv2d_work(tile);
+    return (struct conv2d_row){
         .micros = (c0 == 1 ? micros->plain : micros->blocked) +
-                  (fits_half ? 0 : (blocks - 1) * micros->max_width),
+                  (few || fits_half ? 0 : (blocks - 1) * micros->max_width),
         .len = len,
-        .tiles = ceil_div(len, micros->max_width),
+        .tiles = tiles,
+        .width = len / tiles,
+        .wide = len % tiles,
+        .work = work,
+        .most = 1 + ATC_PIECE / work,
     };
+}
+
+/* Runs the tiles of a row, of which `tile` is the first; c0 floats of input lie between neighbours.
+ * Then `tile` lies behind the row. Nothing is prefetched where `next` is NULL.
+ */
+static inline void conv2d_run_row(struct atc_meter *meter, const struct conv2d_isa *isa,
+                                  struct conv2d_tile *tile, struct conv2d_next *next, int64_t c0,
+                                  int blocks, const struct conv2d_row *row)
+{
     if ((tile->dst_bf16 || tile->residual_bf16) &&
         !(isa->stores_bf16 && activates_in_registers(tile->activation))) {
-        conv2d_run_narrow(meter, isa, *tile, next, c0, blocks, &row);
+        conv2d_run_narrow(meter, isa, *tile, next, c0, blocks, row);
         return;
     }
-    const int64_t work = conv2d_work(tile);
-    for (int64_t t = 0; t < row.tiles; t += tile->count) {
-        const int64_t width = conv2d_width(&row, t);
-        tile->count = conv2d_count(&row, t, work);
+    for (int64_t t = 0; t < row->tiles; t += tile->count) {
+        const int64_t alike = (t < row->wide ? row->wide : row->tiles) - t;
+        tile->width = row->width + (t < row->wide);
+        tile->count = min_i64(alike, row->most);
         conv2d_take_next(next, tile);
-        if (atc_spend(meter, tile->count * work))
+        if (atc_spend(meter, tile->count * row->work))
             return;
-        conv2d_run_tiles(meter, row.micros[width - 1], tile, c0);
-        conv2d_move_on(tile, tile->count, width, c0);
+        conv2d_run_tiles(meter, row->micros[tile->width - 1], tile, c0);
+        conv2d_move_on(tile, tile->count, tile->width, c0);
     }
 }
 

@@ -1,6 +1,7 @@
 /* conv2d on AVX-512. Where the second block has 8 channels or fewer, a vector holds those of two
  * results: 21 accumulators do.
  */
+#include "conv/conv2d_few_avx512.h"
 #include "conv/conv2d_micro_avx512.h"
 
 static inline __attribute__((always_inline)) __m512 multiply_add(__m512 sum, __m512 x, __m512 w)
@@ -144,6 +145,7 @@ const struct conv2d_isa conv2d_isa_avx512f = {
     .whole = {MAX_WIDTH, blocked, plain},
     .half_blocks = 2,
     .half = {MAX_WIDTH, half_blocked, half_plain},
+    .few = {FEW_VECTORS * FEW_LANES, NULL, few_plain},
     .widen = widen_avx512f,
     .vnni = 1,
     .round_bf16 = round_bf16_avx512f,

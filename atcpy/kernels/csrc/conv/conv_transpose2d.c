@@ -218,6 +218,7 @@ static void run_phase(const struct drive *d, const struct phase *f, struct conv2
     const int64_t len = ceil_div(p->ow - f->x, p->sw);
     const float *in = tile.in;
     tile.n_taps = f->n_taps;
+    const struct conv2d_row cut = conv2d_cut_row(d->isa, &tile, CONV_C0, f->blocks, len);
     for (int64_t r = 0; r < f->rows; r++) {
         const int64_t row = f->y + (f->row0 + r) * p->sh;
         if (row >= p->oh)
@@ -226,7 +227,7 @@ static void run_phase(const struct drive *d, const struct phase *f, struct conv2
         tile.in = in + r * d->row_stride;
         tile.dst = d->y + y_at;
         tile.residual = d->residual != NULL ? d->residual + y_at : NULL;
-        conv2d_run_row(d->meter, d->isa, &tile, NULL, CONV_C0, f->blocks, len);
+        conv2d_run_row(d->meter, d->isa, &tile, NULL, CONV_C0, f->blocks, &cut);
     }
 }
 
