@@ -44,10 +44,12 @@ WORST: Final = 3  # shapes of a family
 GOOD: Final = 0.9
 Shape = tuple[int, ...]
 # Pixels in a row, channels and filters.
+# Input, channels, results, and a stride unless that is 1.
 WINOGRAD: Final[tuple[Shape, ...]] = (
         (112, 16, 16), (112, 64, 64), (80, 32, 32), (56, 64, 64), (56, 4, 64), (56, 256, 64), (40, 64, 64),
         (28, 128, 128), (28, 32, 256), (20, 128, 128), (14, 256, 256), (14, 512, 512), (14, 32, 32), (10, 256, 256),
-        (8, 128, 128), (7, 512, 512), (7, 64, 64), (4, 512, 512),
+        (8, 128, 128), (7, 512, 512), (7, 64, 64), (4, 512, 512), (320, 16, 32, 2), (160, 32, 64, 2), (80, 64, 128, 2),
+        (56, 128, 128, 2), (40, 128, 256, 2), (28, 256, 256, 2), (28, 32, 32, 2), (14, 512, 512, 2), (14, 64, 64, 2),
     )  # fmt: skip
 PAGE: Final = """# The cost model against the clock
 
@@ -77,8 +79,9 @@ The shapes of each family whose unit of work takes longest or shortest against t
 
 ## Winograd's convolutions
 
-The compiler takes `winograd2d` where the estimate of `atcpy/ops/conv/winograd.py` is {smallest} or more
-([ADR 0022](adr/0022-winograd-transforms-filters-in-each-run.md)). The estimate lies between AVX-512 and AVX2, since a
+The compiler takes `winograd2d` where the estimate of `atcpy/ops/conv/winograd.py` is {smallest} or more, at stride 2
+{strided} ([ADR 0022](adr/0022-winograd-transforms-filters-in-each-run.md),
+[0030](adr/0030-convolutions-at-stride-2-in-tiles.md)). The estimate lies between AVX-512 and AVX2, since a
 package does not depend on the CPU. A choice is right if it loses at most 5 % here: {right} of {of} are.
 
 {gains}
@@ -291,23 +294,29 @@ class Gain:
     name: str
     estimate: float
     measured: float
+    least: float = winograd.SMALLEST_GAIN
+
+    @property
+    def is_chosen(self) -> bool:
+        """Whether the compiler takes Winograd's."""
+        return self.estimate >= self.least
 
     @property
     def is_right(self) -> bool:
         """Whether the choice loses no more than 5 %."""
-        chosen = self.estimate >= choose_winograd.SMALLEST_GAIN
-        return self.measured >= 0.95 if chosen else self.measured <= choose_winograd.SMALLEST_GAIN * 1.05
+        return self.measured >= 0.95 if self.is_chosen else self.measured <= self.least * 1.05
 
 
 def winograd_gains(shapes: Sequence[Shape] = WINOGRAD) -> Iterator[Gain]:
     """The gains of convolutions of 3x3, each computed both ways in turns."""
-    for h, c, m in shapes:
-        node = _conv(h, c, m, 3)
+    for h, c, m, *strides in shapes:
+        node = _conv(h, c, m, 3, *strides)
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "m.onnx"
             onnx.save(node.model(), path)
             with (
                 patch.object(choose_winograd, "SMALLEST_GAIN", 0),
+                patch.object(choose_winograd, "STRIDED_GAIN", 0),
                 patch.object(choose_winograd, "gain", side_effect=choose_winograd.gain) as asked,
             ):
                 atcpy.convert(path, Path(folder) / "w.om")
@@ -320,7 +329,9 @@ def winograd_gains(shapes: Sequence[Shape] = WINOGRAD) -> Iterator[Gain]:
                 for session, times in zip(sessions, seconds, strict=True):
                     times.append(sum(t.seconds for t in session.profile(feeds) if t.task.op_type.endswith("Conv")))
         if estimates:
-            yield Gain(f"{h}×{h}, {c} → {m}", estimates[0], min(seconds[0]) / min(seconds[1]))
+            name = ", ".join([f"{h}×{h}, {c} → {m}", *(f"stride {stride}" for stride in strides)])
+            least = winograd.STRIDED_GAIN if strides else winograd.SMALLEST_GAIN
+            yield Gain(name, estimates[0], min(seconds[0]) / min(seconds[1]), least)
 
 
 def gain_table(gains: Sequence[Gain]) -> Iterator[str]:
@@ -328,7 +339,7 @@ def gain_table(gains: Sequence[Gain]) -> Iterator[str]:
     yield "| 3×3 convolution | estimate | measured | chosen | |"
     yield "| --- | ---: | ---: | --- | --- |"
     for each in gains:
-        chosen = "winograd2d" if each.estimate >= choose_winograd.SMALLEST_GAIN else "conv2d"
+        chosen = "winograd2d" if each.is_chosen else "conv2d"
         remark = "" if each.is_right else "⚠"
         yield f"| {each.name} | {each.estimate:.2f} | {each.measured:.2f} | {chosen} | {remark} |"
 
@@ -351,7 +362,8 @@ def main(
             print(f"{model.stem}: {error.what}", file=sys.stderr)
     families, gains = by_family(samples), list(winograd_gains())
     page = PAGE.format(
-        cpu=cpu_model(), isa=_kernels.cpu()[0], good=GOOD, smallest=choose_winograd.SMALLEST_GAIN,
+        cpu=cpu_model(), isa=_kernels.cpu()[0], good=GOOD, smallest=winograd.SMALLEST_GAIN,
+        strided=winograd.STRIDED_GAIN,
         models=", ".join(f"`{model.stem}`" for model in models or ()) or "no models",
         families="\n".join(family_table(families)), misses="\n".join(miss_table(families)),
         gains="\n".join(gain_table(gains)), right=sum(gain.is_right for gain in gains), of=len(gains),

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from atcpy.ir.tensor import Array
-from atcpy.ops.conv.winograd import SMALL, as_winograd, gain
+from atcpy.ops.conv.winograd import SMALL, as_winograd, gain, tiles_of
 from atcpy.ops.core.opdef import KernelCall
 from tests import bf16
 from tests.bf16 import BF16
@@ -38,8 +38,14 @@ def as_definition(call: KernelCall) -> KernelCall:
 
 def as_either(call: KernelCall) -> KernelCall:
     """The launch of `winograd2d` that is made where the size of the picture is open."""
-    winograd = as_winograd(call)
+    [tile] = tiles_of(call)
+    winograd = as_winograd(call, tile)
     return replace(winograd, params=winograd.params | {"falls_back": 1})
+
+
+def as_strided(call: KernelCall) -> KernelCall:
+    """The launch of `winograd2d` at stride 2."""
+    return as_winograd(call, SMALL)
 
 
 @dataclass(frozen=True)
@@ -52,10 +58,13 @@ class Case:
     residual: Array | None
     pads: tuple[int, int, int, int]
     activation: str
+    stride: int = 1
 
-    def run(self, isa: str, threads: int = 1, rewrite: Rewrite = as_winograd) -> Array:
+    def run(self, isa: str, threads: int = 1, rewrite: Rewrite | None = None) -> Array:
         arrays = [self.x, self.w, self.bias, self.residual]
-        attrs = {"pads": self.pads, "activation": self.activation, **ALPHA_BETA}
+        attrs = {"pads": self.pads, "strides": (self.stride,) * 2, "activation": self.activation, **ALPHA_BETA}
+        if rewrite is None:
+            rewrite = as_winograd if self.stride == 1 else as_strided
         node = make_node("FusedConv", arrays, attrs, constants=(1, 2))
         rows: list[str] = []
         [y] = run_op(node, arrays, blocked=True, isa=isa, threads=threads, rows=rows, rewrite=rewrite)
@@ -66,7 +75,7 @@ class Case:
         """What is activated, in float64."""
         top, left, bottom, right = self.pads
         x = np.pad(self.x.astype("f8"), ((0, 0), (0, 0), (top, bottom), (left, right)))
-        windows = np.lib.stride_tricks.sliding_window_view(x, (3, 3), (2, 3))
+        windows = np.lib.stride_tricks.sliding_window_view(x, (3, 3), (2, 3))[:, :, :: self.stride, :: self.stride]
         y: Array = np.einsum("nchwij,mcij->nmhw", windows, self.w.astype("f8"), optimize=True)
         y = y if self.bias is None else y + self.bias[:, None, None]
         return y if self.residual is None else y + self.residual
@@ -85,9 +94,13 @@ def make_case(
     *,
     bias: bool = True,
     residual: bool = False,
+    stride: int = 1,
+    unread: int = 0,
 ) -> Case:
+    """Of `unread` rows and columns that no window reaches."""
     n, m, oh, ow = result
-    shape = (n, c, oh + 2 - pads[0] - pads[2], ow + 2 - pads[1] - pads[3])
+    h, w = ((size - 1) * stride + 3 + unread for size in (oh, ow))
+    shape = (n, c, max(1, h - pads[0] - pads[2]), max(1, w - pads[1] - pads[3]))
     return Case(
         rng.standard_normal(shape, np.float32),
         rng.standard_normal((m, c, 3, 3), np.float32),
@@ -95,15 +108,18 @@ def make_case(
         rng.standard_normal(result, np.float32) if residual else None,
         pads,
         activation,
+        stride,
     )
 
 
 @st.composite
-def cases(draw: st.DrawFn) -> Case:
+def cases(draw: st.DrawFn, strides: tuple[int, ...] = (1,)) -> Case:
     """Results of 1x1 to 30x30, paddings of 0 to 2 on each side, channels around whole blocks."""
+    stride = draw(st.sampled_from(strides))
     top, left, bottom, right = (draw(st.integers(0, 2)) for _ in range(4))
     sizes = st.one_of(st.integers(1, 9), st.integers(10, 30))
-    oh, ow = max(draw(sizes), top + bottom - 1), max(draw(sizes), left + right - 1)
+    # A stride over one result is no stride.
+    oh, ow = max(draw(sizes), stride, top + bottom - 1), max(draw(sizes), stride, left + right - 1)
     c, m = (draw(st.one_of(st.sampled_from([1, 8, 15, 16, 17, 32, 48]), st.integers(1, 70))) for _ in range(2))
     return make_case(
         np.random.default_rng(draw(st.integers(0, 2**32))),
@@ -113,11 +129,13 @@ def cases(draw: st.DrawFn) -> Case:
         draw(st.sampled_from(list(ACTIVATIONS))),
         bias=draw(st.booleans()),
         residual=draw(st.booleans()),
+        stride=stride,
+        unread=draw(st.integers(0, stride - 1)),
     )
 
 
-@settings(max_examples=trials(180), deadline=None)
-@given(case=cases())
+@settings(max_examples=trials(240), deadline=None)
+@given(case=cases(strides=(1, 1, 2)))
 def test_agrees_with_float64_and_with_the_scalar_row(case: Case) -> None:
     expected, scale = case.expected(), float(np.abs(case.sums()).max())
     ours = {isa: case.run(isa) for isa in ISAS}
@@ -135,10 +153,11 @@ def test_the_error_is_below_1e_4_of_the_scale(c: int, isa: str) -> None:
 
 
 # Of more channels than one run sums, where L2 has 512 KB or 1 MB; their filters are kept from chunk to chunk.
+@pytest.mark.parametrize("stride", [1, 2])
 @pytest.mark.parametrize(("c", "m"), [(33, 70), (70, 40), (160, 40)])
 @pytest.mark.parametrize("isa", ISAS)
-def test_results_do_not_depend_on_the_number_of_threads(isa: str, c: int, m: int) -> None:
-    case = make_case(np.random.default_rng(5), (2, m, 27, 22), c, activation="Swish", residual=True)
+def test_results_do_not_depend_on_the_number_of_threads(isa: str, c: int, m: int, stride: int) -> None:
+    case = make_case(np.random.default_rng(5), (2, m, 27, 22), c, activation="Swish", residual=True, stride=stride)
     alone = case.run(isa)
     for threads in (2, 5, 64):
         np.testing.assert_array_equal(case.run(isa, threads).view(np.uint32), alone.view(np.uint32))
@@ -167,6 +186,27 @@ def test_nan_and_infinity_stay_in_the_tiles_that_read_them(value: float, isa: st
 
 
 @pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_nan_and_infinity_stay_in_the_strided_tiles_that_read_them(value: float, isa: str) -> None:
+    case = make_case(np.random.default_rng(6), (1, 20, 12, 12), 20, stride=2)
+    finite = case.run(isa)
+    case.x[0, 3, 10, 9] = value  # of the tile of results 4 and 5 alone: others read up to input 7, and from 11 on
+    y = case.run(isa)
+    assert not np.isfinite(y[:, :, 5, 5]).any()  # by the definition, too
+    outside = np.ones((12, 12), bool)
+    outside[4:6, 4:6] = False
+    np.testing.assert_array_equal(y[..., outside], finite[..., outside])
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("c", [64, 512])
+def test_strided_tiles_err_as_much_as_the_definition(c: int, isa: str) -> None:
+    case = make_case(np.random.default_rng(c), (1, 32, 14, 14), c, stride=2)
+    exact, definition = case.expected(), case.run(isa, rewrite=as_definition)
+    assert (case.run(isa) - exact).std() < 1.2 * (definition - exact).std()
+
+
+@pytest.mark.parametrize("isa", ISAS)
 def test_windows_that_lie_in_the_padding_give_the_bias(isa: str) -> None:
     case = make_case(np.random.default_rng(7), (1, 18, 9, 11), 17)
     far = Case(case.x, case.w, case.bias, None, (12, 14, 12, 14), "")
@@ -178,23 +218,30 @@ def test_windows_that_lie_in_the_padding_give_the_bias(isa: str) -> None:
 
 
 @pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("stride", [1, 2])
 @pytest.mark.parametrize(("c", "m"), [(16, 16), (40, 20), (64, 32), (3, 70)])
-def test_few_tiles_are_computed_by_the_definition_if_the_size_was_open(c: int, m: int, isa: str) -> None:
+def test_few_tiles_are_computed_by_the_definition_if_the_size_was_open(c: int, m: int, stride: int, isa: str) -> None:
     """To the bit, and others by Winograd's algorithm; both occur, but where channels are too few."""
     seen: list[bool] = []
-    for oh, ow in ((1, 1), (5, 3), *((size, size) for size in range(4, 20)), (9, 30), (30, 30)):
-        case = make_case(np.random.default_rng(oh), (1, m, oh, ow), c, activation="Relu", residual=True)
+    for oh, ow in (
+        (1, 1) if stride == 1 else (3, 3),
+        (5, 3),
+        *((size, size) for size in range(4, 20)),
+        (9, 30),
+        (30, 30),
+    ):
+        case = make_case(np.random.default_rng(oh), (1, m, oh, ow), c, activation="Relu", residual=True, stride=stride)
         gains: list[float] = []
 
         def noted(call: KernelCall, found: list[float] = gains) -> KernelCall:
-            found.append(gain(call))
+            found.append(gain(call, *tiles_of(call)))
             return as_either(call)
 
         y = case.run(isa, 3, noted)
         seen.append(gains[0] <= 1)
-        other = case.run(isa, 3, as_definition if seen[-1] else as_winograd)
+        other = case.run(isa, 3, as_definition if seen[-1] else None)
         np.testing.assert_array_equal(y.view(np.uint32), other.view(np.uint32), err_msg=f"{oh}x{ow}")
-    assert seen[0] and (c == 3 or not seen[-1])
+    assert seen[0] and (c == 3 or c * stride == 32 or not seen[-1])
 
 
 @pytest.mark.parametrize("isa", ISAS)

@@ -1,8 +1,10 @@
-"""Winograd's F(4x4, 3x3) and F(2x2, 3x3) in place of the definition: where they compute it, and are faster."""
+"""Winograd's F(4x4, 3x3) and F(2x2, 3x3) in place of the definition, also at stride 2: where they compute it, and are
+faster.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from atcpy.ir.format import NC1HWC0
@@ -13,15 +15,30 @@ C0 = NC1HWC0.c0
 DIRECT, WINOGRAD = "conv2d", "winograd2d"
 LARGE, SMALL = 4, 2  # tiles, by their results in a row
 SMALLEST_GAIN = 1.2  # estimated; less is not worth the rounding error
+STRIDED_GAIN = 1.08  # of stride 2, whose sums round hardly more often than those of the definition
 SMALL_GAIN = 1.1  # of small tiles over large ones: less is not worth that their factors are rounded
 _KERNEL = 3
-# What the transforms take, in multiply-adds of a block. A package does not depend on the CPU: the estimates lie between
-# what AVX-512 and AVX2 gain (ADR 0022).
-_OF_FILTERS = {LARGE: 200, SMALL: 40}  # of an input channel and a block of output channels
-_OF_INPUTS = {LARGE: 470, SMALL: 110}  # of a tile and a block of input channels
-_OF_RESULTS = {LARGE: 250, SMALL: 80}  # of a tile and a block of output channels
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """Products of a tile, and what its transforms take, in multiply-adds of a block. A package does not depend on the
+    CPU: the estimates lie between what AVX-512 and AVX2 gain (ADR 0022).
+    """
+
+    products: int  # for an input channel and a block of output channels
+    of_filters: int  # of an input channel and a block of output channels
+    of_inputs: int  # of a tile and a block of input channels
+    of_results: int  # of a tile and a block of output channels
+
+
+_FORMS: Final = {  # by tile and stride
+    (LARGE, 1): _Form(36, 200, 470, 250),
+    (SMALL, 1): _Form(16, 40, 110, 80),
+    (SMALL, 2): _Form(25, 60, 150, 60),
+}
 _CHUNK = 49  # tiles for which filters are transformed once; the kernel takes as many as fit into the cache
-_ONLY: Final = {"kh": 3, "kw": 3, "sh": 1, "sw": 1, "dh": 1, "dw": 1, "group": 1, "src_c0": C0}
+_ONLY: Final = {"kh": 3, "kw": 3, "dh": 1, "dw": 1, "group": 1, "src_c0": C0}
 _PAIRS: Final = "bf16_vnni2"  # of which two are multiplied in the time of one in float32
 
 
@@ -29,10 +46,15 @@ def tiles_of(call: KernelCall) -> tuple[int, ...]:
     """The tiles with which `winograd2d` computes a launch, if that is a convolution for it; empty if not.
 
     The sizes of pictures may be open: where they turn out to be small, it computes by the definition, but for pairs of
-    bfloat16. Small tiles multiply such pairs, of which the second is never one beyond the last channel.
+    bfloat16. Small tiles at stride 1 multiply such pairs, of which the second is never one beyond the last channel, and
+    at stride 2 float32.
     """
     if call.family != DIRECT or not _ONLY.items() <= call.params.items() or any(map(is_symbolic, _channels(call))):
         return ()
+    if (stride := stride_of(call)) != call.params["sw"] or stride not in (1, 2):
+        return ()
+    if stride == 2:
+        return () if call.params["weights"] == _PAIRS else (SMALL,)
     if call.params["weights"] != _PAIRS:
         return (LARGE,)
     if _is_open(call):
@@ -46,6 +68,11 @@ def as_winograd(call: KernelCall, tile: int = LARGE) -> KernelCall:
     return replace(call, family=WINOGRAD, params=params | {"tile": tile, "falls_back": int(_is_open(call))})
 
 
+def stride_of(call: KernelCall) -> int:
+    """From row to row."""
+    return _size(call, "sh")
+
+
 def gain(call: KernelCall, tile: int = LARGE) -> float:
     """Estimate how many times faster Winograd is with one of `tiles_of`, for one picture of the batch, of the example's
     size if that is open.
@@ -54,9 +81,10 @@ def gain(call: KernelCall, tile: int = LARGE) -> float:
     tiles = -(-oh // tile) * -(-ow // tile)
     c_blocks, m_blocks = -(-c // C0), -(-m // C0)
     rate = 2 if call.params["weights"] == _PAIRS else 1
-    products = (tile + _KERNEL - 1) ** 2 * tiles * c * m_blocks / (rate if tile == SMALL else 1)
-    filters = _OF_FILTERS[tile] * c * m_blocks * -(-tiles // _CHUNK)
-    borders = tiles * (_OF_INPUTS[tile] * c_blocks + _OF_RESULTS[tile] * m_blocks)
+    form = _FORMS[tile, stride_of(call)]
+    products = form.products * tiles * c * m_blocks / (rate if tile == SMALL else 1)
+    filters = form.of_filters * c * m_blocks * -(-tiles // _CHUNK)
+    borders = tiles * (form.of_inputs * c_blocks + form.of_results * m_blocks)
     direct = _KERNEL**2 * oh * ow * c * m_blocks / rate
     return direct / (products + filters + borders)
 

@@ -14,7 +14,16 @@ from dataclasses import replace
 from atcpy.ir import Graph, PassRecord, Reject
 from atcpy.ir.symbolic import is_symbolic
 from atcpy.ops import KernelCall
-from atcpy.ops.conv.winograd import LARGE, SMALL_GAIN, SMALLEST_GAIN, as_winograd, gain, tiles_of
+from atcpy.ops.conv.winograd import (
+    LARGE,
+    SMALL_GAIN,
+    SMALLEST_GAIN,
+    STRIDED_GAIN,
+    as_winograd,
+    gain,
+    stride_of,
+    tiles_of,
+)
 from atcpy.options import CompileOptions, ImplMode
 from atcpy.passes.base import graph_pass
 from atcpy.passes.compile.buffer_assignment import LoweredGraph
@@ -31,7 +40,8 @@ def _best(call: KernelCall, tiles: Sequence[int], options: CompileOptions) -> tu
     """
     times = options.kernel_times
     if times is None or any(map(is_symbolic, call.params.values())):
-        gains, least, smallest = {tile: gain(call, tile) for tile in tiles}, SMALLEST_GAIN, SMALL_GAIN
+        gains, smallest = {tile: gain(call, tile) for tile in tiles}, SMALL_GAIN
+        least = SMALLEST_GAIN if stride_of(call) == 1 else STRIDED_GAIN
     else:
         direct = microseconds(call, times, options.threads)
         gains = {tile: direct / microseconds(as_winograd(call, tile), times, options.threads) for tile in tiles}

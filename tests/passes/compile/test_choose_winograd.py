@@ -11,7 +11,7 @@ from atcpy import InferenceSession
 from atcpy.ir import CompiledModel
 from atcpy.kernels.table import pack_compiled_task, read_number
 from atcpy.om import writer
-from atcpy.ops.conv.winograd import LARGE, SMALL, SMALLEST_GAIN, gain, tiles_of
+from atcpy.ops.conv.winograd import LARGE, SMALL, SMALLEST_GAIN, STRIDED_GAIN, gain, tiles_of
 from atcpy.ops.core.opdef import KernelCall, ParamValue
 from atcpy.options import convert_options
 from atcpy.stages.pipeline import compile_model
@@ -90,8 +90,8 @@ def test_sizes_of_pictures_may_be_open(dims: str, precision: str, family: str) -
 @pytest.mark.parametrize(
     "change",
     [
-        {"kh": 1}, {"kw": 5}, {"sh": 2}, {"sw": 2}, {"dh": 2}, {"dw": 3}, {"group": 2, "cg": 32, "mg": 32},
-        {"src_c0": 1},
+        {"kh": 1}, {"kw": 5}, {"sh": 2}, {"sw": 2}, {"sh": 3, "sw": 3}, {"dh": 2}, {"dw": 3},
+        {"group": 2, "cg": 32, "mg": 32}, {"src_c0": 1},
     ],
     ids=str,
 )  # fmt: skip
@@ -99,6 +99,45 @@ def test_other_convolutions_are_left_alone(change: dict[str, ParamValue]) -> Non
     assert tiles_of(call()) == (LARGE,)
     assert tiles_of(call(**change)) == ()
     assert tiles_of(replace(call(), family="conv_transpose2d")) == ()
+
+
+STRIDED: dict[str, ParamValue] = {"sh": 2, "sw": 2}
+
+
+@pytest.mark.parametrize(
+    ("change", "tiles"),
+    [
+        ({}, (SMALL,)), ({"weights": "bf16"}, (SMALL,)), ({"c": 63, "cg": 63}, (SMALL,)),
+        ({"weights": "bf16_vnni2"}, ()), ({"kh": 1}, ()), ({"src_c0": 1}, ()),
+    ],
+)  # fmt: skip
+def test_tiles_at_stride_2_multiply_floats(change: dict[str, ParamValue], tiles: tuple[int, ...]) -> None:
+    assert tiles_of(call(**STRIDED | change)) == tiles
+
+
+@pytest.mark.parametrize(
+    ("side", "c", "m", "is_faster"),
+    [
+        (28, 128, 128, True), (14, 256, 256, True), (80, 32, 64, True), (40, 64, 128, True), (20, 128, 256, True),
+        (7, 512, 512, False), (160, 16, 32, False), (56, 8, 64, False),
+    ],
+)  # fmt: skip
+def test_the_estimate_at_stride_2_is_on_the_side_that_was_measured(side: int, c: int, m: int, is_faster: bool) -> None:
+    estimate = gain(call(c=c, cg=c, m=m, mg=m, oh=side, ow=side, **STRIDED), SMALL)
+    assert (estimate >= STRIDED_GAIN) is is_faster
+
+
+@pytest.mark.parametrize("height", ["28", "h"])
+def test_convolutions_at_stride_2_are_computed_in_tiles(height: str) -> None:
+    text = f"net (float[1,64,{height},28] x) => (float[1,64,a,b] y) <float[64,64,3,3] w> "
+    proto = model(text + "{ y = Conv<pads = [1,1,1,1], strides = [2,2]>(x, w) }")
+    compiled, _ = compile_model(proto, convert_options({}))
+    assert families(compiled) == {"winograd2d"}
+    session = InferenceSession(writer.to_bytes(compiled))
+    for h in (28, 3, 61) if height == "h" else (28,):  # 3: by the definition
+        x = np.random.default_rng(0).standard_normal((1, 64, h, 28), np.float32)
+        [expected] = open_ort(proto.SerializeToString()).run(None, {"x": x})
+        np.testing.assert_allclose(session.run(None, {"x": x})[0], expected, rtol=0, atol=1e-5 * np.abs(expected).max())
 
 
 @pytest.mark.parametrize(("weights", "ratio"), [("f16", 1), ("bf16", 1), ("bf16_vnni2", 0.5)])

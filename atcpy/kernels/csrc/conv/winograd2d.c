@@ -2,29 +2,69 @@
  */
 #include "conv/winograd2d.h"
 
-/* What the transforms of a block take, in multiply-adds, and for how many tiles filters are
- * transformed once: the estimate by which ops/conv/winograd.py chooses.
+/* Filters are transformed once for so many tiles: the estimate by which ops/conv/winograd.py
+ * chooses.
  */
-enum { OF_FILTERS = 200, OF_INPUTS = 470, OF_RESULTS = 250, OF_CHUNK = 49 };
+enum { OF_CHUNK = 49 };
 
-/* Products of a tile for a pair of channels: one for each of the inputs that its results read. */
-static int64_t positions_of(int64_t tile)
+static bool is_strided(const struct winograd2d_params *p)
 {
-    return (tile + WINO_TAPS - 1) * (tile + WINO_TAPS - 1);
+    return p->sh == 2;
 }
 
-/* Whether the definition takes no more multiply-adds. */
+static bool is_small(const struct winograd2d_params *p)
+{
+    return p->tile == WINO_SMALL && !is_strided(p);
+}
+
+/* The products that add up to one sum of a tile: numbers of transformed inputs and filters. */
+struct sum {
+    int64_t products;
+    struct {
+        int64_t input, filter;
+    } of[4];
+};
+
+/* Sum number `position` of a tile. At stride 2 it is, in rows and in columns, one of three: their
+ * products are those of one input and filter, or of two.
+ */
+static struct sum sum_at(const struct winograd2d_params *p, int64_t position)
+{
+    if (!is_strided(p))
+        return (struct sum){1, {{position, position}}};
+    static const struct {
+        int64_t products, input[2], filter[2];
+    } sums[WINO_STRIDED_SUMS] = {{2, {0, 1}, {0, 1}}, {1, {2}, {2}}, {2, {4, 3}, {3, 1}}};
+    const int64_t row = position / WINO_STRIDED_SUMS, column = position % WINO_STRIDED_SUMS;
+    struct sum sum = {0};
+    for (int64_t i = 0; i < sums[row].products; i++)
+        for (int64_t j = 0; j < sums[column].products; j++, sum.products++) {
+            sum.of[sum.products].input =
+                sums[row].input[i] * WINO_STRIDED_IN + sums[column].input[j];
+            sum.of[sum.products].filter =
+                sums[row].filter[i] * WINO_STRIDED_FILTERS + sums[column].filter[j];
+        }
+    return sum;
+}
+
+/* Whether the definition takes no more multiply-adds than the products of tiles, and than what the
+ * transforms of a block count for.
+ */
 static bool falls_back(const struct winograd2d_params *p)
 {
+    static const struct {
+        int64_t products, filters, inputs, results;
+    } large = {36, 200, 470, 250}, strided = {25, 60, 150, 60}, *of;
     if (!p->falls_back)
         return false;
+    of = is_strided(p) ? &strided : &large;
     const int64_t c1 = ceil_div(p->c, CONV_C0), m1 = ceil_div(p->m, CONV_C0);
     const int64_t filters = atc_mul(p->c, m1), results = atc_mul(p->n, atc_mul(p->oh, p->ow));
     const int64_t tiles =
-        atc_mul(p->n, atc_mul(ceil_div(p->oh, WINO_LARGE), ceil_div(p->ow, WINO_LARGE)));
-    const int64_t each = atc_add(atc_mul(tiles, positions_of(WINO_LARGE)),
-                                 atc_mul(ceil_div(tiles, OF_CHUNK), OF_FILTERS));
-    const int64_t borders = atc_mul(tiles, atc_add(OF_INPUTS * c1, OF_RESULTS * m1));
+        atc_mul(p->n, atc_mul(ceil_div(p->oh, p->tile), ceil_div(p->ow, p->tile)));
+    const int64_t each =
+        atc_add(atc_mul(tiles, of->products), atc_mul(ceil_div(tiles, OF_CHUNK), of->filters));
+    const int64_t borders = atc_mul(tiles, atc_add(of->inputs * c1, of->results * m1));
     return atc_mul(filters, atc_mul(results, WINO_TAPS * WINO_TAPS)) <=
            atc_add(atc_mul(filters, each), borders);
 }
@@ -47,14 +87,16 @@ static const char *check(const struct task_view *task)
     const char *problem = conv2d_operands_problem(task, CONV_C0, p->weights, CONV2D_ACTIVATIONS(p));
     if (problem != NULL)
         return problem;
-    if (p->kh != WINO_TAPS || p->kw != WINO_TAPS || p->sh != 1 || p->sw != 1 || p->dh != 1 ||
+    if (p->kh != WINO_TAPS || p->kw != WINO_TAPS || p->sh != p->sw || p->sh > 2 || p->dh != 1 ||
         p->dw != 1 || p->group != 1)
-        return "the filters are not of 3x3 at stride 1 in one group";
+        return "the filters are not of 3x3 at stride 1 or 2 in one group";
     if (p->falls_back != 0 && (p->falls_back != 1 || p->weights == WEIGHTS_BF16_VNNI2))
         return "the definition of other weights, or falls_back is neither 0 nor 1";
     if (p->tile != WINO_LARGE && p->tile != WINO_SMALL)
         return "tiles are neither of 4x4 nor of 2x2 results";
-    if (p->tile == WINO_SMALL && (p->weights != WEIGHTS_BF16_VNNI2 || p->c % 2 != 0))
+    if (is_strided(p) && (p->tile != WINO_SMALL || p->weights == WEIGHTS_BF16_VNNI2))
+        return "stride 2 of large tiles, or of weights in pairs";
+    if (is_small(p) && (p->weights != WEIGHTS_BF16_VNNI2 || p->c % 2 != 0))
         return "small tiles of weights that are not in pairs, or of odd channels";
     if (!falls_back(p))
         return NULL;
@@ -66,7 +108,7 @@ static const char *check(const struct task_view *task)
 
 bool winograd2d_has_small_tiles(const struct task_view *task)
 {
-    return ((const struct winograd2d_params *)task->params)->tile == WINO_SMALL;
+    return is_small(task->params);
 }
 
 /* How the work is cut: an item is a pair of output blocks of a chunk of tiles, which are numbered
@@ -76,7 +118,8 @@ bool winograd2d_has_small_tiles(const struct task_view *task)
  * few, a thread keeps them for the chunks that follow.
  */
 struct blocking {
-    int64_t tile, in, positions;     /* results and inputs of a tile in a row; its products */
+    int64_t tile, in;                /* results and inputs of a tile in a row */
+    int64_t inputs, filters, sums;   /* of a tile, for a pair of channels, as they are multiplied */
     int64_t tile_rows, tile_columns; /* of a picture */
     int64_t tiles;                   /* of all pictures */
     int64_t chunk, chunks;           /* tiles of a chunk, and how many of them there are */
@@ -92,6 +135,7 @@ enum {
     MATRIX = CONV_C0 * CONV_C0, /* weights of a tap, from one block of channels to another */
     MIN_ITEMS = 8,              /* enough to balance some threads */
     GOOD_CHUNK = 28,            /* less, and transforms of filters take longer than reads from L3 */
+    GOOD_STRIDED_CHUNK = 49,    /* its tiles read fewer inputs, and have fewer results */
     MIN_CHUNK = 14,             /* less, and they take longer than the products */
     MAX_KEPT = 3,               /* times L2: more take as long to read as to transform */
     MAX_KEPT_PAIRS = 64,        /* bits of a word */
@@ -100,41 +144,46 @@ enum {
 /* How many transformed factors lie in the room of a float, at best. */
 static int64_t best_vnni(const struct winograd2d_params *p)
 {
-    return p->tile == WINO_SMALL ? 2 : 1;
+    return is_small(p) ? 2 : 1;
 }
 
 static struct blocking block(const struct winograd2d_params *p, const struct atc_cpu *cpu)
 {
     struct blocking b = {
         .tile = p->tile,
-        .in = p->tile + WINO_TAPS - 1,
-        .positions = positions_of(p->tile),
+        .in = is_strided(p) ? WINO_STRIDED_IN : p->tile + WINO_TAPS - 1,
         .tile_rows = ceil_div(p->oh, p->tile),
         .tile_columns = ceil_div(p->ow, p->tile),
         .c1 = ceil_div(p->c, CONV_C0),
         .oc_pairs = ceil_div(ceil_div(p->m, CONV_C0), CONV_PAIR),
     };
+    b.inputs = b.filters = b.sums = b.in * b.in;
+    if (is_strided(p)) {
+        b.filters = WINO_STRIDED_FILTERS * WINO_STRIDED_FILTERS;
+        b.sums = WINO_STRIDED_SUMS * WINO_STRIDED_SUMS;
+    }
     const int64_t vnni = best_vnni(p), bytes = (int64_t)sizeof(float) / vnni;
     b.tiles = p->n * b.tile_rows * b.tile_columns;
-    const int64_t tile_bytes = b.positions * b.c1 * CONV_C0 * bytes;
+    const int64_t tile_bytes = b.inputs * b.c1 * CONV_C0 * bytes;
     const int64_t items = cpu->threads > 1 ? atc_min_items(cpu, MIN_ITEMS) : 1;
     const int64_t for_items = ceil_div(b.tiles, ceil_div(items, b.oc_pairs));
     b.chunk = cpu->l2_bytes / 2 / tile_bytes;
-    if (b.chunk < GOOD_CHUNK)
-        b.chunk = GOOD_CHUNK;
+    const int64_t good = is_strided(p) ? GOOD_STRIDED_CHUNK : GOOD_CHUNK;
+    if (b.chunk < good)
+        b.chunk = good;
     b.chunk = min_i64(b.chunk, for_items);
     if (b.chunk < MIN_CHUNK)
         b.chunk = MIN_CHUNK;
     b.chunk = ceil_div(b.tiles, ceil_div(b.tiles, b.chunk));
     b.chunks = ceil_div(b.tiles, b.chunk);
 
-    const int64_t filter_bytes = b.positions * CONV_PAIR * MATRIX * bytes;
+    const int64_t filter_bytes = b.filters * CONV_PAIR * MATRIX * bytes;
     b.c1_run = conv2d_run_length(b.c1, cpu->l2_bytes / 2 / filter_bytes);
     b.runs = ceil_div(b.c1, b.c1_run);
     /* Odd numbers of cache lines, so that positions do not share the sets of a cache. */
     b.input_stride = (b.c1 * b.chunk | 1) * CONV_C0;
     b.filter_stride = (CONV_PAIR * b.c1_run * CONV_C0 + vnni) * CONV_C0;
-    const int64_t run_bytes = b.positions * b.filter_stride * bytes;
+    const int64_t run_bytes = b.filters * b.filter_stride * bytes;
     b.keeps_filters = b.chunks > 1 && b.oc_pairs <= MAX_KEPT_PAIRS &&
                       b.oc_pairs <= MAX_KEPT * cpu->l2_bytes / (run_bytes * b.runs);
     return b;
@@ -148,10 +197,10 @@ struct scratch {
 static struct scratch scratch_of(const struct blocking *b)
 {
     return (struct scratch){
-        .inputs = atc_mul(b->input_stride, b->positions),
-        .filters = atc_mul(b->filter_stride, b->positions) *
-                   (b->keeps_filters ? b->oc_pairs * b->runs : 1),
-        .sums = atc_mul(b->chunk, b->positions * CONV_PAIR * CONV_C0),
+        .inputs = atc_mul(b->input_stride, b->inputs),
+        .filters =
+            atc_mul(b->filter_stride, b->filters) * (b->keeps_filters ? b->oc_pairs * b->runs : 1),
+        .sums = atc_mul(b->chunk, b->sums * CONV_PAIR * CONV_C0),
     };
 }
 
@@ -167,9 +216,10 @@ static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
     const int64_t items = atc_mul(b.chunks, b.oc_pairs);
     /* In vectors, as conv2d counts. What is in the scratch is computed once an item, or a run. */
     enum { TRANSFORM = 8 };
-    const int64_t filters = atc_mul(atc_mul(b.filter_stride, b.positions), b.runs);
+    const int64_t filters = atc_mul(atc_mul(b.filter_stride, b.filters), b.runs);
     const int64_t transforms = atc_add(r.inputs, atc_add(filters, r.sums));
-    const int64_t multiplied = atc_mul(atc_mul(b.chunk, b.c1 * CONV_C0), b.positions * CONV_PAIR);
+    /* Each input is multiplied once. */
+    const int64_t multiplied = atc_mul(atc_mul(b.chunk, b.c1 * CONV_C0), b.inputs * CONV_PAIR);
     return (struct kernel_cost){
         .items = items,
         .work = atc_mul(items, atc_add(multiplied, atc_mul(transforms / CONV_C0, TRANSFORM))),
@@ -193,9 +243,9 @@ struct drive {
     float *y;
     int64_t vnni; /* how many of the transformed factors lie in the room of a float */
     int64_t input_stride, filter_stride; /* floats from one position to the next */
-    float *inputs;                       /* [positions][c1][chunk][16 / vnni] */
-    float *filters; /* of a run, or of each: [positions][CONV_PAIR][c1_run][16][16 / vnni] */
-    float *sums;    /* [positions][CONV_PAIR][chunk][16] */
+    float *inputs;                       /* [inputs][c1][chunk][16 / vnni] */
+    float *filters; /* of a run, or of each: [filters][CONV_PAIR][c1_run][16][16 / vnni] */
+    float *sums;    /* [sums][CONV_PAIR][chunk][16] */
 };
 
 struct position {
@@ -239,7 +289,8 @@ static void transform_inputs(const struct drive *d, int64_t first, int64_t tiles
         for (int64_t t = 0; t < tiles; t++, next_tile(b, &at)) {
             if (atc_spend(d->meter, MATRIX))
                 return;
-            const int64_t row = at.row * b->tile - p->pt, column = at.column * b->tile - p->pl;
+            const int64_t row = at.row * b->tile * p->sh - p->pt;
+            const int64_t column = at.column * b->tile * p->sw - p->pl;
             const float *x = d->x + (at.n * b->c1 + c1) * plane;
             struct wino_input tile = {.is_bf16 = p->x_type == CONV_BF16};
             int64_t top, bottom;
@@ -274,8 +325,7 @@ static struct run run_at(const struct drive *d, int64_t block, int64_t c1)
         .c1 = c1,
         .length = min_i64(b->c1_run, b->c1 - c1),
         .blocks = (int)min_i64(CONV_PAIR, m1 - block),
-        .transformed =
-            d->filters + (b->keeps_filters ? number : 0) * b->positions * d->filter_stride,
+        .transformed = d->filters + (b->keeps_filters ? number : 0) * b->filters * d->filter_stride,
     };
 }
 
@@ -336,30 +386,34 @@ static struct conv2d_next next_filters(const struct drive *d, const struct run *
                                 .tiles = bytes / (each * (int64_t)sizeof(float))};
 }
 
-/* Adds the products of a run: at each position a matrix of tiles by channels, times one of input by
- * output channels, which is a convolution of 1x1.
+/* Adds the products of a run: for each sum of a tile one or more matrices of tiles by channels,
+ * times those of input by output channels, which is a convolution of 1x1 whose taps are the
+ * matrices.
  */
 static void multiply(const struct drive *d, const struct run *run, int64_t tiles,
                      struct conv2d_next next)
 {
     static const float zeros[CONV_PAIR * CONV_C0];
-    static const struct conv2d_tap tap;
     const struct blocking *b = &d->b;
     const int64_t max_blocks = d->gemm->max_blocks;
     const int64_t step = CONV_C0 / d->vnni, matrix = MATRIX / d->vnni;
     const bool ends = run->c1 + run->length == b->c1;
     const int64_t c_last = ends ? d->p->c - (b->c1 - 1) * CONV_C0 : CONV_C0;
-    for (int64_t position = 0; position < b->positions; position++)
+    for (int64_t position = 0; position < b->sums; position++) {
+        const struct sum sum = sum_at(d->p, position);
+        struct conv2d_tap taps[sizeof sum.of / sizeof *sum.of];
+        for (int64_t i = 0; i < sum.products; i++)
+            taps[i] = (struct conv2d_tap){sum.of[i].input * d->input_stride,
+                                          sum.of[i].filter * d->filter_stride};
         for (int64_t block = 0; block < run->blocks; block += max_blocks) {
             struct conv2d_tile tile = {
-                .in = d->inputs + position * d->input_stride + run->c1 * b->chunk * step,
-                .taps = &tap,
-                .n_taps = 1,
+                .in = d->inputs + run->c1 * b->chunk * step,
+                .taps = taps,
+                .n_taps = sum.products,
                 .c1_stride = b->chunk * step,
                 .n_c1 = run->length,
                 .c_last = c_last / d->vnni,
-                .weights =
-                    run->transformed + position * d->filter_stride + block * run->length * matrix,
+                .weights = run->transformed + block * run->length * matrix,
                 .weight_c1 = matrix,
                 .weight_stride = run->length * matrix,
                 .bias = zeros,
@@ -374,6 +428,7 @@ static void multiply(const struct drive *d, const struct run *run, int64_t tiles
             const struct conv2d_row row = conv2d_cut_row(d->gemm, &tile, step, blocks, tiles);
             conv2d_run_row(d->meter, d->gemm, &tile, &next, step, blocks, &row);
         }
+    }
 }
 
 static void finish(const struct drive *d, int64_t first, int64_t tiles, int64_t block0, int blocks)
@@ -424,9 +479,11 @@ void winograd2d_drive(const struct kernel_args *args, const struct wino_isa *isa
     }
     struct atc_meter meter = {.args = args};
     float filters[FILTERS]; /* widened */
-    const int64_t vnni = p->tile == WINO_SMALL ? isa->gemm->vnni : 1;
+    const int64_t vnni = is_small(p) ? isa->gemm->vnni : 1;
     struct drive d = {.p = p,
-                      .transforms = p->tile == WINO_SMALL ? isa->small : isa->large,
+                      .transforms = is_strided(p) ? isa->strided
+                                    : is_small(p) ? isa->small
+                                                  : isa->large,
                       .gemm = isa->gemm,
                       .b = block(p, args->cpu),
                       .vnni = vnni,

@@ -1,4 +1,4 @@
-/* winograd2d: what conv2d computes, for filters of 3x3 at stride 1 in one group, by Winograd's
+/* winograd2d: what conv2d computes, for filters of 3x3 at stride 1 or 2 in one group, by Winograd's
  * F(4x4, 3x3) or F(2x2, 3x3): a tile of 4x4 results takes 36 products for a pair of channels, one
  * of 2x2 takes 16, where the definition takes 144 and 36. Operands and arguments are those of
  * conv2d, with blocks of input channels, and `tile`, 4 or 2.
@@ -9,9 +9,18 @@
  * The points of the interpolation are 0, ±1, (±2) and infinity. The filters are transformed in each
  * run (adr/0022). NaN and infinity spread over the tiles that read them.
  *
- * Tiles of 4x4 are multiplied in float32. Tiles of 2x2 are for weights in pairs of bfloat16: both
- * factors are rounded to that type once they are transformed (adr/0029). Channels are even then:
- * the second of a pair may not be one beyond c.
+ * At stride 2, a tile has 2x2 results. In each direction, two results of three taps read the first,
+ * the third and the fifth input by two taps, which is F(2, 2), and the others by the tap in the
+ * middle: 5 products for 6. Sums that go to the same results are one sum over more channels:
+ *
+ *     y0 = s0 + s1    s0 = (d0 − d2)·g0 + d1·g1    s1 = d2·(g0 + g2)
+ *     y1 = s2 + s1    s2 = (d4 − d2)·g2 + d3·g1
+ *
+ * In both directions these are 9 sums of 25 products, where the definition takes 36.
+ *
+ * Tiles of 4x4 are multiplied in float32. Tiles of 2x2 at stride 1 are for weights in pairs of
+ * bfloat16: both factors are rounded to that type once they are transformed (adr/0029). Channels
+ * are even then: the second of a pair may not be one beyond c.
  *
  * It is chosen for sizes of a picture, which may be open then. A task that `falls_back` computes by
  * the definition where tiles turn out to be few: they do not pay for the transformed filters.
@@ -30,6 +39,9 @@ enum {
     WINO_LARGE = 4, /* results of a tile in a row or column */
     WINO_SMALL = 2,
     WINO_MAX_IN = WINO_LARGE + WINO_TAPS - 1, /* inputs that they read */
+    WINO_STRIDED_IN = 5,                      /* that a tile at stride 2 reads */
+    WINO_STRIDED_FILTERS = 4,                 /* of what it is multiplied by */
+    WINO_STRIDED_SUMS = 3,
 };
 
 /* The inputs of a tile in one block of channels. Rows in the padding are rows of zeros; columns
@@ -72,10 +84,10 @@ struct wino_transforms {
     void (*results)(const struct wino_results *tile);
 };
 
-/* What an ISA brings: transforms of large tiles, of small ones, or both. */
+/* What an ISA brings: transforms of large tiles, of small ones, of those at stride 2, or of all. */
 struct wino_isa {
     const struct conv2d_isa *gemm;
-    const struct wino_transforms *large, *small;
+    const struct wino_transforms *large, *small, *strided;
 };
 
 void winograd2d_drive(const struct kernel_args *args, const struct wino_isa *isa);

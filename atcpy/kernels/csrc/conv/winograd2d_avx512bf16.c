@@ -46,11 +46,11 @@ static void input(const struct wino_input *tile, float *out, int64_t stride)
 
 static void results(const struct wino_results *tile)
 {
-    transform_results(tile, WINO_SMALL, a_times_small);
+    transform_results(tile, IN, WINO_SMALL, a_times_small);
 }
 
 static const struct wino_transforms small = {filters, input, results};
-static const struct wino_isa isa = {&conv2d_isa_avx512bf16, NULL, &small};
+static const struct wino_isa isa = {&conv2d_isa_avx512bf16, NULL, &small, NULL};
 
 void winograd2d_f32_avx512bf16(const struct kernel_args *args)
 {

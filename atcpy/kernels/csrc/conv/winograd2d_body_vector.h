@@ -56,9 +56,10 @@ ALWAYS_INLINE void transform_input(const struct wino_input *tile, int64_t in, wi
         transform_stored(tile, false, in, b_times, put, out, stride);
 }
 
-ALWAYS_INLINE void transform_results(const struct wino_results *t, int64_t out, wino_times a_times)
+/* Of in x in sums and out x out results. */
+ALWAYS_INLINE void transform_results(const struct wino_results *t, int64_t in, int64_t out,
+                                     wino_times a_times)
 {
-    const int64_t in = out + WINO_TAPS - 1;
     const enum activation activation = t->activation;
     /* What is activated where it is stored is rounded after that. */
     const bool by_floats = t->dst_bf16 && !activates_in_registers(activation);

@@ -40,16 +40,43 @@ static const float a_small[] = {
     0, 1, -1, -1,
 };
 
-/* Bᵀ, G and Aᵀ, row by row. */
+static const float b_strided[] = {
+    1, 0, -1, 0, 0, /* */
+    0, 1, 0,  0, 0, /* */
+    0, 0, 1,  0, 0, /* */
+    0, 0, 0,  1, 0, /* */
+    0, 0, -1, 0, 1,
+};
+static const float g_strided[] = {
+    1, 0, 0, /* */
+    0, 1, 0, /* */
+    1, 0, 1, /* */
+    0, 0, 1,
+};
+static const float a_strided[] = {
+    1, 1, 0, /* */
+    0, 1, 1,
+};
+
+/* Bᵀ of in x in, G of filters x 3 and Aᵀ of results x sums, row by row. */
 struct matrices {
-    int64_t in, out;
+    int64_t in, filters, sums;
     const float *b, *g, *a;
     bool rounds; /* factors of products to bfloat16 */
 };
 
-static const struct matrices large = {WINO_MAX_IN, WINO_LARGE, b_large, g_large, a_large, false};
-static const struct matrices small = {
-    WINO_SMALL + WINO_TAPS - 1, WINO_SMALL, b_small, g_small, a_small, true};
+enum { SMALL_IN = WINO_SMALL + WINO_TAPS - 1 };
+static const struct matrices large = {WINO_MAX_IN, WINO_MAX_IN, WINO_MAX_IN, b_large,
+                                      g_large,     a_large,     false};
+static const struct matrices small = {SMALL_IN, SMALL_IN, SMALL_IN, b_small,
+                                      g_small,  a_small,  true};
+static const struct matrices strided = {WINO_STRIDED_IN,
+                                        WINO_STRIDED_FILTERS,
+                                        WINO_STRIDED_SUMS,
+                                        b_strided,
+                                        g_strided,
+                                        a_strided,
+                                        false};
 
 /* One element of left · d · rightᵀ, for d of n x n. */
 static float sandwich(const float *left, const float *right, const float *d, int64_t n)
@@ -76,9 +103,9 @@ static void filters(const struct matrices *m, const float *weights, float *out, 
         float taps[WINO_TAPS * WINO_TAPS];
         for (int64_t tap = 0; tap < WINO_TAPS * WINO_TAPS; tap++)
             taps[tap] = weights[tap * MATRIX + i];
-        for (int64_t row = 0; row < m->in; row++)
-            for (int64_t column = 0; column < m->in; column++)
-                out[(row * m->in + column) * stride + i] =
+        for (int64_t row = 0; row < m->filters; row++)
+            for (int64_t column = 0; column < m->filters; column++)
+                out[(row * m->filters + column) * stride + i] =
                     rounded(m, sandwich(m->g + row * WINO_TAPS, m->g + column * WINO_TAPS, taps,
                                         WINO_TAPS));
     }
@@ -104,13 +131,13 @@ static void results(const struct matrices *m, const struct wino_results *t)
 {
     for (int64_t c = 0; c < CONV_C0; c++) {
         float sums[WINO_MAX_IN * WINO_MAX_IN];
-        for (int64_t at = 0; at < m->in * m->in; at++)
+        for (int64_t at = 0; at < m->sums * m->sums; at++)
             sums[at] = t->sums[at * t->stride + c];
         for (int64_t row = 0; row < t->rows; row++)
             for (int64_t column = 0; column < t->columns; column++) {
                 const int64_t at = column * CONV_C0 + c;
-                float sum =
-                    t->bias[c] + sandwich(m->a + row * m->in, m->a + column * m->in, sums, m->in);
+                float sum = t->bias[c] +
+                            sandwich(m->a + row * m->sums, m->a + column * m->sums, sums, m->sums);
                 if (t->residual != NULL)
                     sum += conv2d_load(t->residual + row * t->residual_row, t->residual_bf16, at);
                 conv2d_store(t->dst + row * t->dst_row, t->dst_bf16, at,
@@ -139,8 +166,10 @@ static void results(const struct matrices *m, const struct wino_results *t)
 
 DEFINE_TRANSFORMS(large)
 DEFINE_TRANSFORMS(small)
+DEFINE_TRANSFORMS(strided)
 
-static const struct wino_isa isa = {&conv2d_isa_scalar, &transforms_large, &transforms_small};
+static const struct wino_isa isa = {&conv2d_isa_scalar, &transforms_large, &transforms_small,
+                                    &transforms_strided};
 
 void winograd2d_f32_scalar(const struct kernel_args *args)
 {

@@ -82,7 +82,7 @@ ALWAYS_INLINE void a_times(const vf *m, int64_t step, vf *y)
 
 static void results_large(const struct wino_results *tile)
 {
-    transform_results(tile, WINO_LARGE, a_times);
+    transform_results(tile, IN, WINO_LARGE, a_times);
 }
 
 static const struct wino_transforms large = {filters_large, input_large, results_large};
@@ -120,12 +120,68 @@ static void input_small(const struct wino_input *tile, float *out, int64_t strid
 
 static void results_small(const struct wino_results *tile)
 {
-    transform_results(tile, WINO_SMALL, a_times_small);
+    transform_results(tile, SMALL_IN, WINO_SMALL, a_times_small);
 }
 
 static const struct wino_transforms small = {filters_small, input_small, results_small};
 
-static const struct wino_isa isa = {&FOR_ISA(conv2d_isa), &large, &small};
+/* --- tiles of 2x2 at stride 2 ----------------------------------------------------------------- */
+
+static void filters_strided(const float *weights, const float *next, float *out, int64_t stride)
+{
+    enum { FILTERS = WINO_STRIDED_FILTERS };
+    for (int64_t i = 0; i < MATRIX; i += VF) {
+        vf part[WINO_TAPS][FILTERS]; /* by columns */
+#pragma GCC unroll 3
+        for (int64_t column = 0; column < WINO_TAPS; column++) {
+            const float *at = weights + column * MATRIX + i;
+#pragma GCC unroll 3
+            for (int64_t row = 0; row < WINO_TAPS; row++)
+                __builtin_prefetch(next + (row * WINO_TAPS + column) * MATRIX + i);
+            part[column][0] = vf_load(at);
+            part[column][1] = vf_load(at + WINO_TAPS * MATRIX);
+            part[column][3] = vf_load(at + 2 * WINO_TAPS * MATRIX);
+            part[column][2] = part[column][0] + part[column][3];
+        }
+#pragma GCC unroll 4
+        for (int64_t row = 0; row < FILTERS; row++) {
+            float *at = out + row * FILTERS * stride + i;
+            vf_store(at, part[0][row]);
+            vf_store(at + stride, part[1][row]);
+            vf_store(at + 2 * stride, part[0][row] + part[2][row]);
+            vf_store(at + 3 * stride, part[2][row]);
+        }
+    }
+}
+
+ALWAYS_INLINE void b_times_strided(const vf *d, int64_t step, vf *v)
+{
+    v[0] = d[0] - d[2 * step];
+    v[1] = d[step];
+    v[2] = d[2 * step];
+    v[3] = d[3 * step];
+    v[4] = d[4 * step] - d[2 * step];
+}
+
+static void input_strided(const struct wino_input *tile, float *out, int64_t stride)
+{
+    transform_input(tile, WINO_STRIDED_IN, b_times_strided, put_float, out, stride);
+}
+
+ALWAYS_INLINE void a_times_strided(const vf *s, int64_t step, vf *y)
+{
+    y[0] = s[0] + s[step];
+    y[1] = s[2 * step] + s[step];
+}
+
+static void results_strided(const struct wino_results *tile)
+{
+    transform_results(tile, WINO_STRIDED_SUMS, WINO_SMALL, a_times_strided);
+}
+
+static const struct wino_transforms strided = {filters_strided, input_strided, results_strided};
+
+static const struct wino_isa isa = {&FOR_ISA(conv2d_isa), &large, &small, &strided};
 
 void FOR_ISA(winograd2d_f32)(const struct kernel_args *args)
 {
