@@ -26,25 +26,26 @@ struct rows {
     const struct recurrent_row *row;
     float *h, *next, *c, *reset;
     const float *x[REC_ROWS]; /* of this step */
-    int64_t width, r_panel, r_step, r_gate;
+    int64_t width, r_panel, r_gate;
     struct atc_meter *meter;
     bool usual;    /* Sigmoid, Tanh, Tanh without a clip */
     bool backward; /* the last columns first */
 };
 
-/* Adds h[row] · r[gate][j …] of one k; `lanes` columns are left, which counts where `tail` is set.
+/* Adds h[row] · r[gate][j …] of one k, which lie at r[gate] + `at`. Not packed, `lanes` columns are
+ * left.
  */
-static inline __attribute__((always_inline)) void add_products(const struct rows *s, const float *h,
-                                                               const float *r, int64_t lanes,
-                                                               int gates, int rows, bool tail,
-                                                               struct sums *sums)
+static inline __attribute__((always_inline)) void
+add_products(const struct rows *s, const float *h, const float *const r[GATES], int64_t at,
+             int64_t lanes, int gates, int rows, bool packed, struct sums *sums)
 {
 #pragma GCC unroll 4
     for (int g = 0; g < gates; g++)
 #pragma GCC unroll 4
         for (int v = 0; v < VECTORS; v++) {
-            const float *at = r + g * s->r_gate + v * VF;
-            const vf w = tail ? vf_load_n(at, lanes - v * VF, 0) : vf_load(at);
+            const float *from = r[g] + at + v * VF;
+            const vf w = packed || lanes >= (v + 1) * VF ? vf_load(from)
+                                                         : vf_load_n(from, lanes - v * VF, 0);
 #pragma GCC unroll 4
             for (int i = 0; i < rows; i++)
                 sums->of[v][i][g] = vf_fma(vf_set1(h[i * s->width]), w, sums->of[v][i][g]);
@@ -52,14 +53,18 @@ static inline __attribute__((always_inline)) void add_products(const struct rows
 }
 
 /* sums[v][row][to + gate] = Σ_k h[row][k] · r[first + gate][k][j …] for `gates` gates and COLUMNS
- * columns from j on. One sum would wait for each product, so that few are cut into `parts`.
+ * columns from j on. One sum would wait for each product, so that few are cut into `parts`. Gates
+ * have pointers of their own: with a stride there would be more addresses than registers.
  */
 static inline __attribute__((always_inline)) void
 sums_in_registers(const struct rows *s, const float *h, int64_t j, int first, int gates, int rows,
-                  int parts, bool tail, struct sums *sums, int to)
+                  int parts, bool packed, struct sums *sums, int to)
 {
-    const int64_t n = s->p->hidden;
-    const float *r = s->it->r + first * s->r_gate + j / REC_PANEL * s->r_panel + j % REC_PANEL;
+    const int64_t n = s->p->hidden, step = packed ? REC_PANEL : n;
+    const float *r[GATES];
+#pragma GCC unroll 4
+    for (int g = 0; g < gates; g++)
+        r[g] = s->it->r + (first + g) * s->r_gate + j / REC_PANEL * s->r_panel + j % REC_PANEL;
     struct sums acc[8];
 #pragma GCC unroll 8
     for (int a = 0; a < parts; a++)
@@ -71,12 +76,20 @@ sums_in_registers(const struct rows *s, const float *h, int64_t j, int first, in
                 for (int g = 0; g < gates; g++)
                     acc[a].of[v][i][g] = vf_set1(0.0f);
     int64_t k = 0;
-    for (; k + parts <= n; k += parts, r += parts * s->r_step)
+    for (; k + parts <= n; k += parts) {
 #pragma GCC unroll 8
         for (int a = 0; a < parts; a++)
-            add_products(s, h + k + a, r + a * s->r_step, n - j, gates, rows, tail, acc + a);
-    for (; k < n; k++, r += s->r_step)
-        add_products(s, h + k, r, n - j, gates, rows, tail, acc);
+            add_products(s, h + k + a, r, a * step, n - j, gates, rows, packed, acc + a);
+#pragma GCC unroll 4
+        for (int g = 0; g < gates; g++)
+            r[g] += parts * step;
+    }
+    for (; k < n; k++) {
+        add_products(s, h + k, r, 0, n - j, gates, rows, packed, acc);
+#pragma GCC unroll 4
+        for (int g = 0; g < gates; g++)
+            r[g] += step;
+    }
 #pragma GCC unroll 4
     for (int v = 0; v < VECTORS; v++)
 #pragma GCC unroll 4
@@ -96,7 +109,8 @@ sums_in_registers(const struct rows *s, const float *h, int64_t j, int first, in
  */
 static inline __attribute__((always_inline)) void gate_sums(const struct rows *s, const float *h,
                                                             int64_t j, int first, int gates,
-                                                            int rows, bool tail, struct sums *sums)
+                                                            int rows, bool packed,
+                                                            struct sums *sums)
 {
     const int of_gate = rows * VECTORS;
     const int at_once = gates * of_gate <= MAX_SUMS ? gates : 2 * of_gate <= MAX_SUMS ? 2 : 1;
@@ -104,7 +118,7 @@ static inline __attribute__((always_inline)) void gate_sums(const struct rows *s
 #pragma GCC unroll 4
     for (int g = 0; g < gates; g += at_once)
         sums_in_registers(s, h, j, first + g, gates - g < at_once ? gates - g : at_once, rows,
-                          parts, tail, sums, g);
+                          parts, packed, sums, g);
 }
 
 static vf activate_any(const struct recurrent_act *act, vf x)
@@ -214,10 +228,10 @@ static inline __attribute__((always_inline)) void all_columns(const struct rows 
             return;
         for (int64_t at = begin; at < end; at += COLUMNS) {
             const int64_t j = s->backward ? last - at : at;
-            if (j + COLUMNS <= n || s->p->r_packed == 1)
-                gate_sums(s, h, j, first, gates, rows, false, &sums);
-            else
+            if (s->p->r_packed == 1)
                 gate_sums(s, h, j, first, gates, rows, true, &sums);
+            else
+                gate_sums(s, h, j, first, gates, rows, false, &sums);
             for (int v = 0; v < VECTORS && j + v * VF < n; v++)
                 for (int i = 0; i < rows; i++)
                     columns(s, j + v * VF, i, sums.of[v][i]);
@@ -311,7 +325,6 @@ static void recurrent_items(const struct kernel_args *args)
         /* What lies beyond the last column of c and h is computed with, and never used. */
         memset(buffers, 0, (size_t)(4 * REC_ROWS * width) * sizeof *buffers);
         s.r_panel = p->r_packed == 1 ? REC_PANEL * width : REC_PANEL;
-        s.r_step = p->r_packed == 1 ? REC_PANEL : p->hidden;
         s.r_gate = recurrent_gate_floats(p);
         s.usual = it.act[0].kind == ACT_SIGMOID && it.act[1].kind == ACT_TANH && p->clip == 0 &&
                   (p->kind != RECURRENT_LSTM || it.act[2].kind == ACT_TANH);
