@@ -197,6 +197,15 @@ static void read_in_place(struct blocking *b, const struct conv2d_params *p)
     b->phase_len = b->flat ? b->row_len : p->w;
 }
 
+/* Whether rows of planes are copied as they are, and micro-kernels read each second float of them.
+ */
+static bool reads_strided(const struct conv2d_params *p, const struct conv2d_isa *isa)
+{
+    const bool few = isa->few.max_width > 0 && p->m <= CONV_C0 / 2; /* lanes are neighbours */
+    return isa->whole.strided != NULL && p->src_c0 == 1 && p->sw == 2 && !few &&
+           p->weights != WEIGHTS_BF16_VNNI2;
+}
+
 /* Runs whose weights of a block stay in L1, for an ISA whose tiles are so small that they would
  * stream from L2 too slowly. Less scratch is used.
  */
@@ -249,7 +258,9 @@ struct drive {
     float *packed;
     int64_t vnni; /* of the micro-kernels in use: strides of their operands count pairs */
     bool pairs_columns;
-    int64_t step; /* floats from one position of the input to the next */
+    int64_t step;          /* floats from one position of the input to the next */
+    int64_t phase_stride;  /* positions of the input from one position of a phase to the next */
+    int64_t result_stride; /* floats of the input from one result to the next */
     int64_t row_stride, c1_stride;
 };
 
@@ -290,10 +301,10 @@ static void convert(const struct drive *d, const void *from, float *to, int64_t 
         d->isa->round_bf16(from, to, count);
 }
 
-/* `count` floats of NCHW, sw apart from `from` on. */
+/* `count` floats of NCHW, phase_stride apart from `from` on. */
 static void take_columns(const struct drive *d, const float *from, float *to, int64_t count)
 {
-    const int64_t sw = d->p->sw;
+    const int64_t sw = d->phase_stride;
     if (sw == 2) {
         d->isa->take_even(from, to, count);
         return;
@@ -302,25 +313,25 @@ static void take_columns(const struct drive *d, const float *from, float *to, in
         to[q] = from[q * sw];
 }
 
-/* `count` positions, sw apart from `row` on. */
+/* `count` positions, phase_stride apart from `row` on. */
 static void pack_positions(const struct drive *d, const uint8_t *row, int64_t count, float *out)
 {
     const struct kernel_args *args = d->meter->args;
     const struct conv2d_params *p = d->p;
-    const int64_t c0 = p->src_c0, packed_c0 = d->step;
+    const int64_t c0 = p->src_c0, packed_c0 = d->step, sw = d->phase_stride;
     const int64_t x_pixel = c0 * conv2d_item(p->x_type);
     /* Floats are rounded even where they stay floats. */
     const bool converts =
         p->weights == WEIGHTS_BF16_VNNI2 && (p->x_type == CONV_F32 || d->vnni == 1);
-    if (!converts && p->sw == 1) {
+    if (!converts && sw == 1) {
         atc_copy(args, out, row, count * packed_c0 * (int64_t)sizeof *out);
         return;
     }
     for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, count);) {
-        const uint8_t *from = row + piece.begin * p->sw * x_pixel;
+        const uint8_t *from = row + piece.begin * sw * x_pixel;
         float *to = out + piece.begin * packed_c0;
         const int64_t here = piece.end - piece.begin;
-        if (converts && p->sw == 1)
+        if (converts && sw == 1)
             convert(d, from, to, here * c0);
         else if (c0 == 1) {
             take_columns(d, (const float *)from, to, here);
@@ -328,13 +339,13 @@ static void pack_positions(const struct drive *d, const uint8_t *row, int64_t co
                 convert(d, to, to, here);
         } else if (converts)
             for (int64_t q = 0; q < here; q++)
-                convert(d, from + q * p->sw * x_pixel, to + q * packed_c0, c0);
+                convert(d, from + q * sw * x_pixel, to + q * packed_c0, c0);
         else if (p->x_type == CONV_BF16)
             for (int64_t q = 0; q < here; q++)
-                memcpy(to + q * CONV_C0 / 2, from + q * p->sw * x_pixel, CONV_C0 * sizeof *to / 2);
+                memcpy(to + q * CONV_C0 / 2, from + q * sw * x_pixel, CONV_C0 * sizeof *to / 2);
         else
             for (int64_t q = 0; q < here; q++)
-                memcpy(to + q * CONV_C0, from + q * p->sw * x_pixel, CONV_C0 * sizeof *to);
+                memcpy(to + q * CONV_C0, from + q * sw * x_pixel, CONV_C0 * sizeof *to);
     }
 }
 
@@ -345,23 +356,23 @@ static int64_t steps(int64_t length, int64_t step)
     return step == 1 ? length : ceil_div(length, step);
 }
 
-/* One phase of one padded row of w positions: positions phase, phase + sw, … of the row, zero in
- * the padding.
+/* One phase of one padded row of w positions: positions phase, phase + phase_stride, … of the row,
+ * zero in the padding.
  */
 static void pack_phase(const struct drive *d, const uint8_t *row, int64_t w, int64_t phase,
                        float *out)
 {
     const struct kernel_args *args = d->meter->args;
     const struct conv2d_params *p = d->p;
-    const int64_t c0 = p->src_c0, at = phase - p->pl, len = d->b.phase_len;
-    const int64_t begin = at >= 0 ? 0 : min_i64(steps(-at, p->sw), len);
-    const int64_t inside = w > at ? min_i64(steps(w - at, p->sw), len) : 0;
+    const int64_t c0 = p->src_c0, at = phase - p->pl, len = d->b.phase_len, sw = d->phase_stride;
+    const int64_t begin = at >= 0 ? 0 : min_i64(steps(-at, sw), len);
+    const int64_t inside = w > at ? min_i64(steps(w - at, sw), len) : 0;
     const int64_t end = inside > begin ? inside : begin;
     const int64_t packed_c0 = d->step, pixel = packed_c0 * (int64_t)sizeof *out;
     atc_clear(args, out, begin * pixel);
     atc_clear(args, out + end * packed_c0, (len - end) * pixel);
     if (begin < end)
-        pack_positions(d, row + (at + begin * p->sw) * c0 * conv2d_item(p->x_type), end - begin,
+        pack_positions(d, row + (at + begin * sw) * c0 * conv2d_item(p->x_type), end - begin,
                        out + begin * packed_c0);
 }
 
@@ -496,7 +507,7 @@ static void fill_taps(struct drive *d)
      * stride.
      */
     const int64_t kw = taps_of_row(d);
-    const int64_t sw = !d->b.packed ? 1 : d->pairs_columns ? p->sw / 2 : p->sw;
+    const int64_t sw = !d->b.packed ? 1 : d->pairs_columns ? p->sw / 2 : d->phase_stride;
     const int64_t phase_step = p->dw % sw, step = p->dw / sw;
     for (int64_t i = 0; i < p->kh; i++)
         for (int64_t j = 0, phase = 0, at = 0; j < kw && !atc_spend(d->meter, 1); j++) {
@@ -616,8 +627,8 @@ static void run_blocks(const struct drive *d, int64_t n, int64_t g, int64_t row0
             if (ends && next_blocks == 0)
                 next = next_rows(d, n, row0 + b->chunk_rows, r);
             if (len != row.len)
-                row = conv2d_cut_row(d->isa, &tile, d->step, blocks, len);
-            conv2d_run_row(d->meter, d->isa, &tile, &next, d->step, blocks, &row);
+                row = conv2d_cut_row(d->isa, &tile, d->result_stride, blocks, len);
+            conv2d_run_row(d->meter, d->isa, &tile, &next, d->result_stride, blocks, &row);
         }
     }
 }
@@ -649,6 +660,13 @@ void conv2d_drive(const struct kernel_args *args, const struct conv2d_isa *isa)
     }
     if (d.b.inside && p->x_type == CONV_BF16 && isa->vnni == 2)
         read_in_place(&d.b, p);
+    d.phase_stride = p->sw;
+    d.result_stride = d.step;
+    if (!d.b.flat && reads_strided(p, isa)) {
+        d.b.phase_len *= d.b.phases;
+        d.b.phases = d.phase_stride = 1;
+        d.result_stride = p->sw;
+    }
     if (isa->max_blocks == 1 && p->y_type != CONV_BF16)
         shorten_runs(&d.b, p, args->cpu);
     const int64_t taps = p->kh * d.b.kw;

@@ -124,6 +124,14 @@ struct conv2d_tile {
     float alpha, beta;
 };
 
+/* Whether inputs whose neighbours lie `step` floats apart are planes, of one channel a tap: where
+ * the stride is 2, each second float is read.
+ */
+static inline bool conv2d_is_plain(int64_t step)
+{
+    return step <= 2;
+}
+
 /* Element i of activations. */
 static inline float conv2d_load(const float *at, bool is_bf16, int64_t i)
 {
@@ -206,10 +214,12 @@ conv2d_move_on(struct conv2d_tile *tile, int64_t tiles, int64_t width, int64_t c
 
 typedef void (*conv2d_micro)(const struct conv2d_tile *tile);
 
-/* Micro-kernels by blocks and width, [blocks - 1][width - 1], for C0 = 16 and C0 = 1. */
+/* Micro-kernels by blocks and width, [blocks - 1][width - 1], for C0 = 16 and C0 = 1, and for C0 =
+ * 1 at a stride of 2, if not NULL.
+ */
 struct conv2d_micros {
     int max_width;
-    const conv2d_micro *blocked, *plain;
+    const conv2d_micro *blocked, *plain, *strided;
 };
 
 /* Whether pairs of weights are neighbouring columns. */
@@ -351,7 +361,8 @@ static inline void conv2d_run_tiles(struct atc_meter *meter, conv2d_micro micro,
         struct conv2d_tile run = *tile;
         run.taps += tap;
         run.n_taps = min_i64(TAPS, tile->n_taps - tap);
-        run.weights += c0 == 1 ? tap * CONV_C0 : 0; /* one channel a tap: they follow each other */
+        /* One channel a tap: they follow each other. */
+        run.weights += conv2d_is_plain(c0) ? tap * CONV_C0 : 0;
         run.first = tile->first && tap == 0;
         run.last = tile->last && tap + TAPS >= tile->n_taps;
         if (atc_spend(meter, CONV_C0 * TAPS))
@@ -458,7 +469,9 @@ static inline struct conv2d_row conv2d_cut_row(const struct conv2d_isa *isa,
     const struct conv2d_micros *micros = few ? &isa->few : fits_half ? &isa->half : &isa->whole;
     const int64_t tiles = ceil_div(len, micros->max_width), work = conv2d_work(tile);
     return (struct conv2d_row){
-        .micros = (c0 == 1 ? micros->plain : micros->blocked) +
+        .micros = (c0 == 1   ? micros->plain
+                   : c0 == 2 ? micros->strided
+                             : micros->blocked) +
                   (few || fits_half ? 0 : (blocks - 1) * micros->max_width),
         .len = len,
         .tiles = tiles,

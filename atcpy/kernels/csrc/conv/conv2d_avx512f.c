@@ -55,11 +55,12 @@ static inline __attribute__((always_inline)) void micro_half(const struct conv2d
     for (int64_t c1 = 0; c1 < t->n_c1; c1++) {
         const float *plane = t->in + c1 * t->c1_stride;
         const float *weights = t->weights + c1 * t->weight_c1;
-        const int64_t channels = c0 == 1 ? 1 : c1 == t->n_c1 - 1 ? t->c_last : c0;
+        const int64_t channels = conv2d_is_plain(c0) ? 1 : c1 == t->n_c1 - 1 ? t->c_last : c0;
         for (int64_t tap = 0; tap < t->n_taps; tap++) {
             const float *in = plane + t->taps[tap].in;
-            const float *wc = weights + (c0 == 1 ? tap * CONV_C0 : t->taps[tap].weights);
-            prefetched = conv2d_prefetch(prefetched, c0);
+            const float *wc =
+                weights + (conv2d_is_plain(c0) ? tap * CONV_C0 : t->taps[tap].weights);
+            prefetched = conv2d_prefetch(prefetched, conv2d_is_plain(c0) ? 1 : c0);
             for (int64_t c = 0; c < channels; c++, in++, wc += CONV_C0) {
                 const __m512 w = _mm512_loadu_ps(wc), w_half = load_twice(wc + t->weight_stride);
 #pragma GCC unroll 7
@@ -125,6 +126,8 @@ COUNT_TO_14(DEFINE, 1, 16)
 COUNT_TO_14(DEFINE, 2, 16)
 COUNT_TO_14(DEFINE, 1, 1)
 COUNT_TO_14(DEFINE, 2, 1)
+COUNT_TO_14(DEFINE, 1, 2)
+COUNT_TO_14(DEFINE, 2, 2)
 
 #define DEFINE_HALF(c0, width)                                                                     \
     static void micro_half_##c0##_##width(const struct conv2d_tile *tile)                          \
@@ -135,17 +138,20 @@ COUNT_TO_14(DEFINE, 2, 1)
 
 COUNT_TO_14(DEFINE_HALF, 16)
 COUNT_TO_14(DEFINE_HALF, 1)
+COUNT_TO_14(DEFINE_HALF, 2)
 
 static const conv2d_micro half_blocked[] = {COUNT_TO_14(NAME_HALF, 16)};
 static const conv2d_micro half_plain[] = {COUNT_TO_14(NAME_HALF, 1)};
+static const conv2d_micro half_strided[] = {COUNT_TO_14(NAME_HALF, 2)};
 static const conv2d_micro blocked[] = {COUNT_TO_14(NAME, 1, 16) COUNT_TO_14(NAME, 2, 16)};
 static const conv2d_micro plain[] = {COUNT_TO_14(NAME, 1, 1) COUNT_TO_14(NAME, 2, 1)};
+static const conv2d_micro strided[] = {COUNT_TO_14(NAME, 1, 2) COUNT_TO_14(NAME, 2, 2)};
 const struct conv2d_isa conv2d_isa_avx512f = {
     .max_blocks = MAX_BLOCKS,
-    .whole = {MAX_WIDTH, blocked, plain},
+    .whole = {MAX_WIDTH, blocked, plain, strided},
     .half_blocks = 2,
-    .half = {MAX_WIDTH, half_blocked, half_plain},
-    .few = {FEW_VECTORS * FEW_LANES, NULL, few_plain},
+    .half = {MAX_WIDTH, half_blocked, half_plain, half_strided},
+    .few = {FEW_VECTORS * FEW_LANES, NULL, few_plain, NULL},
     .widen = widen_avx512f,
     .vnni = 1,
     .round_bf16 = round_bf16_avx512f,

@@ -62,12 +62,13 @@ static inline __attribute__((always_inline)) void micro(const struct conv2d_tile
     for (int64_t c1 = 0; c1 < t->n_c1; c1++) {
         const float *plane = t->in + c1 * t->c1_stride;
         const float *weights = t->weights + c1 * t->weight_c1;
-        const int64_t channels = c0 == 1 ? 1 : c1 == t->n_c1 - 1 ? t->c_last : c0;
+        const int64_t channels = conv2d_is_plain(c0) ? 1 : c1 == t->n_c1 - 1 ? t->c_last : c0;
         for (int64_t tap = 0; tap < t->n_taps; tap++) {
             const float *in = plane + t->taps[tap].in;
             /* One channel a tap: reading the offset would cost as much as the tap. */
-            const float *wc = weights + (c0 == 1 ? tap * CONV_C0 : t->taps[tap].weights);
-            prefetched = conv2d_prefetch(prefetched, c0);
+            const float *wc =
+                weights + (conv2d_is_plain(c0) ? tap * CONV_C0 : t->taps[tap].weights);
+            prefetched = conv2d_prefetch(prefetched, conv2d_is_plain(c0) ? 1 : c0);
             for (int64_t c = 0; c < channels; c++, in++, wc += CONV_C0) {
                 __m512 wv[MAX_BLOCKS];
 #pragma GCC unroll 2

@@ -48,7 +48,7 @@ static void take_even(const float *from, float *to, int64_t count)
 static const conv2d_micro blocked_table[] = {blocked}, plain_table[] = {plain};
 const struct conv2d_isa conv2d_isa_scalar = {
     .max_blocks = 1,
-    .whole = {1, blocked_table, plain_table},
+    .whole = {1, blocked_table, plain_table, NULL},
     .widen = widen_scalar,
     .vnni = 1,
     .round_bf16 = round_bf16_scalar,

@@ -74,7 +74,7 @@ static inline __attribute__((always_inline)) void micro(const struct conv2d_tile
     for (int64_t c1 = 0; c1 < t->n_c1; c1++) {
         const float *plane = t->in + c1 * t->c1_stride;
         const float *weights = t->weights + c1 * t->weight_c1 + at;
-        const int64_t channels = c0 == 1 ? 1 : c1 == t->n_c1 - 1 ? t->c_last : c0;
+        const int64_t channels = conv2d_is_plain(c0) ? 1 : c1 == t->n_c1 - 1 ? t->c_last : c0;
         if (c0 == CONV_C0 && t->reads_ahead)
 #pragma GCC unroll 12
             for (int i = 0; i < width; i++)
@@ -82,8 +82,9 @@ static inline __attribute__((always_inline)) void micro(const struct conv2d_tile
         for (int64_t tap = 0; tap < t->n_taps; tap++) {
             const float *in = plane + t->taps[tap].in;
             /* One channel a tap: reading the offset would cost as much as the tap. */
-            const float *wc = weights + (c0 == 1 ? tap * CONV_C0 : t->taps[tap].weights);
-            prefetched = conv2d_prefetch(prefetched, c0);
+            const float *wc =
+                weights + (conv2d_is_plain(c0) ? tap * CONV_C0 : t->taps[tap].weights);
+            prefetched = conv2d_prefetch(prefetched, conv2d_is_plain(c0) ? 1 : c0);
             if (c0 == CONV_C0 && channels == c0)
 #pragma GCC unroll 4
                 for (int c = 0; c < CONV_C0; c++, in++, wc += CONV_C0)
@@ -131,18 +132,22 @@ static inline __attribute__((always_inline)) void micro(const struct conv2d_tile
 
 COUNT_TO_6(DEFINE, WHOLE, 16)
 COUNT_TO_6(DEFINE, WHOLE, 1)
+COUNT_TO_6(DEFINE, WHOLE, 2)
 COUNT_TO_WIDTH_OF_HALF(DEFINE, HALF, 16)
 COUNT_TO_WIDTH_OF_HALF(DEFINE, HALF, 1)
+COUNT_TO_WIDTH_OF_HALF(DEFINE, HALF, 2)
 
 static const conv2d_micro blocked[] = {COUNT_TO_6(NAME, WHOLE, 16)};
 static const conv2d_micro plain[] = {COUNT_TO_6(NAME, WHOLE, 1)};
+static const conv2d_micro strided[] = {COUNT_TO_6(NAME, WHOLE, 2)};
 static const conv2d_micro half_blocked[] = {COUNT_TO_WIDTH_OF_HALF(NAME, HALF, 16)};
 static const conv2d_micro half_plain[] = {COUNT_TO_WIDTH_OF_HALF(NAME, HALF, 1)};
+static const conv2d_micro half_strided[] = {COUNT_TO_WIDTH_OF_HALF(NAME, HALF, 2)};
 const struct conv2d_isa FOR_ISA(conv2d_isa) = {
     .max_blocks = MAX_BLOCKS,
-    .whole = {MAX_WIDTH, blocked, plain},
+    .whole = {MAX_WIDTH, blocked, plain, strided},
     .half_blocks = 1,
-    .half = {MAX_WIDTH_OF_HALF, half_blocked, half_plain},
+    .half = {MAX_WIDTH_OF_HALF, half_blocked, half_plain, half_strided},
     .widen = FOR_ISA(widen),
     .vnni = 1,
     .round_bf16 = LOOPS_FOR_ISA(round_bf16),
