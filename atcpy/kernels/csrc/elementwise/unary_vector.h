@@ -32,7 +32,7 @@ static inline vf sign(vf x)
     M(UNARY_ERF, vf_erf(x)) \
     M(UNARY_SIGMOID, vf_sigmoid(x)) \
     M(UNARY_HARD_SIGMOID, vf_clip_to_unit(vf_fma(alpha, x, beta))) \
-    M(UNARY_SWISH, vf_over_one_plus_exp(x, -alpha * x)) \
+    M(UNARY_SWISH, vf_times_sigmoid(x, alpha * x)) \
     M(UNARY_HARD_SWISH, x * vf_clip_to_unit(vf_fma(x, vf_set1(1.0f / 6), vf_set1(0.5f)))) \
     M(UNARY_MISH, vf_mish(x)) \
     M(UNARY_GELU, vf_gelu(x)) \

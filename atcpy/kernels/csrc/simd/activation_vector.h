@@ -36,11 +36,11 @@ static inline vf vf_gelu(vf x)
     return x * vf_select(vf_lt(x, vf_set1(0.0f)), tail, vf_set1(1.0f) - tail);
 }
 
-/* (1 + tanh u) / 2 = 1 / (1 + e^−2u) */
+/* (1 + tanh u) / 2 = sigmoid(2u) */
 static inline vf vf_gelu_tanh(vf x)
 {
     const vf inner = vf_fma(vf_set1(0.044715f) * x, x * x, x);
-    return vf_over_one_plus_exp(x, vf_set1(-1.59576912f) * inner);
+    return vf_times_sigmoid(x, vf_set1(1.59576912f) * inner);
 }
 
 /* x < 0: alpha·(e^(x·scale) − 1) */
@@ -75,7 +75,7 @@ static inline vf vf_activate(enum activation kind, vf x, float alpha, float beta
     case ACT_HARD_SWISH:
         return x * vf_clip_to_unit(vf_fma(x, vf_set1(1.0f / 6), vf_set1(0.5f)));
     case ACT_SWISH:
-        return vf_over_one_plus_exp(x, -a * x);
+        return vf_times_sigmoid(x, a * x);
     case ACT_TANH:
         return vf_tanh(x);
     case ACT_GELU:

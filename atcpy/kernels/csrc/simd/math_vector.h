@@ -72,11 +72,11 @@ static inline vf vf_exp_split(vf x, vf *n)
     return root + vf_fma(vf_fma(q, r * r, r), root, rest);
 }
 
-/* Splits e^x · 2^offset = e^r · power · (1 + rest) and returns the power; 2^−127 comes out as 0,
- * and 2^128 as infinite. As above with 32 roots, |r| ≤ ln 2 / 64: one addition makes the bits of a
- * power from a root and an exponent, as the table leaves out what the root's number adds to them.
+/* 2^n for a multiple n of 1/32, given n + 1.5 · 2^18, whose low five bits are a root's number. One
+ * addition makes the bits of the power from those of the root and the exponent, as the table leaves
+ * out what the root's number adds to them. 2^−127 comes out as 0, and 2^128 as infinite.
  */
-static inline vf vf_exp_power(vf x, int offset, vf *r, vf *rest)
+static inline vf vf_power(vf sum)
 {
     static const float roots[2 * VF] = {
         1.0f,         0.995323598f, 0.990886867f, 0.98669523f,  0.982753873f, 0.979068398f,
@@ -85,6 +85,14 @@ static inline vf vf_exp_power(vf x, int offset, vf *r, vf *rest)
         0.957163095f, 0.957707226f, 0.958605409f, 0.959865451f, 0.961495161f, 0.963502765f,
         0.965896428f, 0.968684673f, 0.971876085f, 0.975479543f, 0.979504049f, 0.98395884f,
         0.988853276f, 0.994197071f};
+    return (vf)((vu)vf_pick_of_two(roots, sum) + ((vu)sum << 18));
+}
+
+/* e^x times vf_exp_scale; vf_exp_lowest ≤ x ≤ 71. As vf_exp_split with 32 roots, |r| ≤ ln 2 / 64;
+ * `rests` are relative.
+ */
+static inline vf vf_exp_scaled(vf x)
+{
     static const float rests[2 * VF] = {
         0.0f,         -4.70846e-8f, 4.62855e-8f,  -5.56042e-8f, -1.19922e-8f, -4.87761e-8f,
         4.72978e-8f,  -3.48144e-8f, 3.19342e-8f,  -2.68867e-8f, 3.62106e-8f,  1.11842e-9f,
@@ -92,34 +100,24 @@ static inline vf vf_exp_power(vf x, int offset, vf *r, vf *rest)
         -3.04768e-8f, -1.65385e-8f, 5.23333e-9f,  -3.59206e-8f, 6.10759e-9f,  -3.11405e-8f,
         -1.47196e-8f, -2.82181e-8f, -5.25880e-9f, -6.36039e-9f, -6.12826e-9f, -2.48804e-8f,
         5.14061e-9f,  -8.69727e-9f};
+    const vf shift = vf_set1(0x1.8p18f + 24), sum = vf_fma(x, vf_set1(1.44269504f), shift);
+    const vf n = sum - shift, power = vf_power(sum);
+    vf r = vf_fnma(n, vf_set1(0.693145752f), x);
+    r = vf_fnma(n, vf_set1(1.42860677e-6f), r);
+    const vf q = vf_fma(vf_fma(vf_set1(0.166666667f), r, vf_set1(0.5f)), r, vf_set1(1.0f));
+    return vf_fma(vf_fma(q, r, vf_pick_of_two(rests, sum)), power, power);
+}
+
+/* Splits e^−x · 2^offset = m · power and returns m: without `rests`, to 1 ulp. */
+static inline vf vf_exp_of_negated(vf x, int offset, vf *power)
+{
     const vf shift = vf_set1(0x1.8p18f + (float)offset);
-    const vf sum = vf_fma(x, vf_set1(1.44269504f), shift), n = sum - shift;
-    *r = vf_fnma(n, vf_set1(0.693145752f), x);
-    *r = vf_fnma(n, vf_set1(1.42860677e-6f), *r);
-    *rest = vf_pick_of_two(rests, sum);
-    return (vf)((vu)vf_pick_of_two(roots, sum) + ((vu)sum << 18));
-}
-
-/* (e^r − 1) / r for |r| ≤ ln 2 / 64 */
-static inline vf vf_expm1_over(vf r)
-{
-    return vf_fma(vf_fma(vf_set1(0.166666667f), r, vf_set1(0.5f)), r, vf_set1(1.0f));
-}
-
-/* Splits e^x · 2^offset = m · power and returns m, to 1 ulp: a little faster than vf_exp_scaled. */
-static inline vf vf_exp_fast(vf x, int offset, vf *power)
-{
-    vf r, rest;
-    *power = vf_exp_power(x, offset, &r, &rest);
-    return vf_fma(vf_expm1_over(r), r, vf_set1(1.0f));
-}
-
-/* e^x times vf_exp_scale; vf_exp_lowest ≤ x ≤ 71 */
-static inline vf vf_exp_scaled(vf x)
-{
-    vf r, rest;
-    const vf power = vf_exp_power(x, 24, &r, &rest);
-    return vf_fma(vf_fma(vf_expm1_over(r), r, rest), power, power);
+    const vf sum = vf_fma(x, vf_set1(-1.44269504f), shift), n = sum - shift;
+    vf r = vf_fma(n, vf_set1(0.693145752f), x); /* of x, not −x: odd terms change their sign */
+    r = vf_fma(n, vf_set1(1.42860677e-6f), r);
+    *power = vf_power(sum);
+    const vf q = vf_fma(vf_fma(vf_set1(-0.166666667f), r, vf_set1(0.5f)), r, vf_set1(-1.0f));
+    return vf_fma(q, r, vf_set1(1.0f));
 }
 #else
 /* Returns the whole number n nearest to a · b, and a number whose low nine bits are those of
@@ -169,21 +167,22 @@ static inline vf vf_exp_split(vf x, vf *n)
     return vf_exp_whole(x, 127, n);
 }
 
-/* Splits e^x · 2^offset = m · power and returns m; 2^−127 comes out as 0, and 2^128 as infinite. */
-static inline vf vf_exp_fast(vf x, int offset, vf *power)
-{
-    vf bits;
-    const vf m = vf_exp_whole(x, offset, &bits);
-    *power = vf_power(bits);
-    return m;
-}
-
 /* e^x times vf_exp_scale; vf_exp_lowest ≤ x ≤ 71 */
 static inline vf vf_exp_scaled(vf x)
 {
-    vf power;
-    const vf m = vf_exp_fast(x, 24, &power);
-    return m * power;
+    vf bits;
+    const vf m = vf_exp_whole(x, 24, &bits);
+    return m * vf_power(bits);
+}
+
+/* Splits e^−x · 2^offset = m · power and returns m; 2^−127 comes out as 0, and 2^128 as infinite.
+ */
+static inline vf vf_exp_of_negated(vf x, int offset, vf *power)
+{
+    vf bits;
+    const vf m = vf_exp_whole(-x, offset, &bits);
+    *power = vf_power(bits);
+    return m;
 }
 #endif
 
@@ -262,15 +261,15 @@ static inline vf vf_sigmoid(vf x)
     return e / (e + vf_set1(vf_exp_scale));
 }
 
-/* x / (1 + e^z), to 3.5 ulp: (x / 4) / (1/4 + e^z / 4). A quarter of e^z is finite as long as 1 /
- * e^z is above 1e-39; beyond that, from 130·ln 2 on, it is infinite, and the result 0.
+/* x · sigmoid(z), to 3.5 ulp: (x / 4) / (1/4 + e^−z / 4). A quarter of e^−z is finite as long as
+ * sigmoid(z) is above 1e-39; beyond that, from 130·ln 2 on, it is infinite, and the result 0.
  */
-static inline vf vf_over_one_plus_exp(vf x, vf z)
+static inline vf vf_times_sigmoid(vf x, vf z)
 {
     const vf quarter = vf_set1(0.25f);
-    const vf bounded = vf_at_least(vf_set1(-80.0f), vf_at_most(vf_set1(90.115f), z));
+    const vf bounded = vf_at_least(vf_set1(-90.115f), vf_at_most(vf_set1(80.0f), z));
     vf power;
-    const vf m = vf_exp_fast(bounded, -2, &power);
+    const vf m = vf_exp_of_negated(bounded, -2, &power);
     return x * quarter / vf_fma(m, power, quarter);
 }
 
