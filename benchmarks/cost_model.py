@@ -43,7 +43,6 @@ MIN_SHAPES: Final = 4  # for a rank correlation
 WORST: Final = 3  # shapes of a family
 GOOD: Final = 0.9
 Shape = tuple[int, ...]
-# Pixels in a row, channels and filters.
 # Input, channels, results, and a stride unless that is 1.
 WINOGRAD: Final[tuple[Shape, ...]] = (
         (112, 16, 16), (112, 64, 64), (80, 32, 32), (56, 64, 64), (56, 4, 64), (56, 256, 64), (40, 64, 64),

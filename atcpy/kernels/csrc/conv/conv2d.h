@@ -124,12 +124,15 @@ struct conv2d_tile {
     float alpha, beta;
 };
 
-/* Whether inputs whose neighbours lie `step` floats apart are planes, of one channel a tap: where
- * the stride is 2, each second float is read.
+/* Floats from the input of one result to that of the next: the channels of a block, or pairs of
+ * them, and in planes 1, or CONV_STRIDED where each second float is read.
  */
+enum { CONV_STRIDED = 2 };
+
+/* Whether such inputs are planes, of one channel a tap. */
 static inline bool conv2d_is_plain(int64_t step)
 {
-    return step <= 2;
+    return step <= CONV_STRIDED;
 }
 
 /* Element i of activations. */
@@ -187,9 +190,9 @@ static inline __attribute__((always_inline)) const float *conv2d_prefetch(const 
 
 /* Moves on by `tiles` tiles of `width` results each. */
 static inline __attribute__((always_inline)) void
-conv2d_move_on(struct conv2d_tile *tile, int64_t tiles, int64_t width, int64_t c0)
+conv2d_move_on(struct conv2d_tile *tile, int64_t tiles, int64_t width, int64_t step)
 {
-    tile->in += tiles * width * c0;
+    tile->in += tiles * width * step;
     tile->dst += tiles * width * tile->dst_step;
     if (tile->residual != NULL)
         tile->residual += tiles * width * tile->residual_step;
@@ -201,14 +204,14 @@ conv2d_move_on(struct conv2d_tile *tile, int64_t tiles, int64_t width, int64_t c
  * which no store can change, so that the loop keeps what it reads of it in registers; for one
  * alone, that would take longer than it saves.
  */
-#define CONV2D_FOR_TILES(t, tile, width, c0, ...)                                                  \
+#define CONV2D_FOR_TILES(t, tile, width, step, ...)                                                  \
     if ((tile)->count == 1) {                                                                      \
         const struct conv2d_tile *t = (tile);                                                      \
         __VA_ARGS__;                                                                               \
     } else {                                                                                       \
         struct conv2d_tile copy = *(tile);                                                         \
         const struct conv2d_tile *t = &copy;                                                       \
-        for (; copy.count > 0; copy.count--, conv2d_move_on(&copy, 1, width, c0))                  \
+        for (; copy.count > 0; copy.count--, conv2d_move_on(&copy, 1, width, step))                  \
             __VA_ARGS__;                                                                           \
     }
 
@@ -350,7 +353,7 @@ static inline void conv2d_fill_bias(float *out, const float *bias, int64_t first
 
 /* Runs tiles, whose taps come in runs where they are many: there is one block of channels then. */
 static inline void conv2d_run_tiles(struct atc_meter *meter, conv2d_micro micro,
-                                    const struct conv2d_tile *tile, int64_t c0)
+                                    const struct conv2d_tile *tile, int64_t step)
 {
     enum { TAPS = 4096 };
     if (tile->n_taps <= TAPS || tile->n_c1 > 1 || tile->dst_bf16) {
@@ -362,7 +365,7 @@ static inline void conv2d_run_tiles(struct atc_meter *meter, conv2d_micro micro,
         run.taps += tap;
         run.n_taps = min_i64(TAPS, tile->n_taps - tap);
         /* One channel a tap: they follow each other. */
-        run.weights += conv2d_is_plain(c0) ? tap * CONV_C0 : 0;
+        run.weights += conv2d_is_plain(step) ? tap * CONV_C0 : 0;
         run.first = tile->first && tap == 0;
         run.last = tile->last && tap + TAPS >= tile->n_taps;
         if (atc_spend(meter, CONV_C0 * TAPS))
@@ -406,16 +409,17 @@ static inline int64_t conv2d_work(const struct conv2d_tile *tile)
 struct conv2d_row {
     const conv2d_micro *micros;
     int64_t len, tiles;
-    int64_t width, wide; /* of a tile; the first `wide` tiles have one result more */
-    int64_t work, most;  /* of a tile; tiles in a call, so few that it is interrupted in time */
+    int64_t width, wide;   /* of a tile; the first `wide` tiles have one result more */
+    int64_t work;          /* of a tile */
+    int64_t tiles_at_once; /* in a call, so few that it is interrupted in time */
 };
 
 /* Runs the tiles of a row whose results or residual are bfloat16, by micro-kernels that read and
  * write floats: a tile is rounded when it is activated.
  */
 static inline void conv2d_run_narrow(struct atc_meter *meter, const struct conv2d_isa *isa,
-                                     struct conv2d_tile tile, struct conv2d_next *next, int64_t c0,
-                                     int blocks, const struct conv2d_row *row)
+                                     struct conv2d_tile tile, struct conv2d_next *next,
+                                     int64_t step, int blocks, const struct conv2d_row *row)
 {
     enum { ROOM = CONV_MAX_WIDTH * CONV_C0 };
     float sums[CONV_PAIR * ROOM], widened[CONV_PAIR * ROOM];
@@ -446,10 +450,10 @@ static inline void conv2d_run_narrow(struct atc_meter *meter, const struct conv2
         for (int b = 0; b < blocks && widens; b++)
             isa->widen(WEIGHTS_BF16, (const uint16_t *)(residual + b * residual_stride), NULL,
                        widened + b * ROOM, width * CONV_C0);
-        conv2d_run_tiles(meter, row->micros[width - 1], &tile, c0);
+        conv2d_run_tiles(meter, row->micros[width - 1], &tile, step);
         for (int b = 0; b < blocks && rounds; b++)
             isa->narrow_bf16(sums + b * ROOM, (uint16_t *)(dst + b * dst_stride), width * CONV_C0);
-        tile.in += width * c0;
+        tile.in += width * step;
         dst += width * dst_step;
         residual = residual == NULL ? NULL : residual + width * residual_step;
     }
@@ -457,52 +461,52 @@ static inline void conv2d_run_narrow(struct atc_meter *meter, const struct conv2
 
 /* Cuts a row of `len` results of such a tile. */
 static inline struct conv2d_row conv2d_cut_row(const struct conv2d_isa *isa,
-                                               const struct conv2d_tile *tile, int64_t c0,
+                                               const struct conv2d_tile *tile, int64_t step,
                                                int blocks, int64_t len)
 {
     const bool fits_half =
         blocks == isa->half_blocks && tile->channels <= blocks * CONV_C0 - CONV_C0 / 2;
     /* Where lanes of results are busier than those of channels would be */
-    const bool few = isa->few.max_width > 0 && c0 == 1 && blocks == 1 &&
+    const bool few = isa->few.max_width > 0 && step == 1 && blocks == 1 &&
                      tile->channels <= CONV_C0 / 2 && len >= 2 * tile->channels &&
                      !tile->dst_bf16 && !tile->residual_bf16;
     const struct conv2d_micros *micros = few ? &isa->few : fits_half ? &isa->half : &isa->whole;
     const int64_t tiles = ceil_div(len, micros->max_width), work = conv2d_work(tile);
     return (struct conv2d_row){
-        .micros = (c0 == 1   ? micros->plain
-                   : c0 == 2 ? micros->strided
-                             : micros->blocked) +
+        .micros = (step == 1              ? micros->plain
+                   : step == CONV_STRIDED ? micros->strided
+                                          : micros->blocked) +
                   (few || fits_half ? 0 : (blocks - 1) * micros->max_width),
         .len = len,
         .tiles = tiles,
         .width = len / tiles,
         .wide = len % tiles,
         .work = work,
-        .most = 1 + ATC_PIECE / work,
+        .tiles_at_once = 1 + ATC_PIECE / work,
     };
 }
 
-/* Runs the tiles of a row, of which `tile` is the first; c0 floats of input lie between neighbours.
- * Then `tile` lies behind the row. Nothing is prefetched where `next` is NULL.
+/* Runs the tiles of a row, of which `tile` is the first; step floats of input lie between
+ * neighbours. Then `tile` lies behind the row. Nothing is prefetched where `next` is NULL.
  */
 static inline void conv2d_run_row(struct atc_meter *meter, const struct conv2d_isa *isa,
-                                  struct conv2d_tile *tile, struct conv2d_next *next, int64_t c0,
+                                  struct conv2d_tile *tile, struct conv2d_next *next, int64_t step,
                                   int blocks, const struct conv2d_row *row)
 {
     if ((tile->dst_bf16 || tile->residual_bf16) &&
         !(isa->stores_bf16 && activates_in_registers(tile->activation))) {
-        conv2d_run_narrow(meter, isa, *tile, next, c0, blocks, row);
+        conv2d_run_narrow(meter, isa, *tile, next, step, blocks, row);
         return;
     }
     for (int64_t t = 0; t < row->tiles; t += tile->count) {
         const int64_t alike = (t < row->wide ? row->wide : row->tiles) - t;
         tile->width = row->width + (t < row->wide);
-        tile->count = min_i64(alike, row->most);
+        tile->count = min_i64(alike, row->tiles_at_once);
         conv2d_take_next(next, tile);
         if (atc_spend(meter, tile->count * row->work))
             return;
-        conv2d_run_tiles(meter, row->micros[tile->width - 1], tile, c0);
-        conv2d_move_on(tile, tile->count, tile->width, c0);
+        conv2d_run_tiles(meter, row->micros[tile->width - 1], tile, step);
+        conv2d_move_on(tile, tile->count, tile->width, step);
     }
 }
 

@@ -54,8 +54,8 @@ static const conv2d_micro blocked[] = {COUNT_TO_14(NAME, 1) COUNT_TO_14(NAME, 2)
 static const conv2d_micro plain[] = {COUNT_TO_14(NAME_PLAIN, 1) COUNT_TO_14(NAME_PLAIN, 2)};
 static const conv2d_micro columns[] = {COUNT_TO_14(NAME_COLUMNS, 1) COUNT_TO_14(NAME_COLUMNS, 2)};
 #define ISA(plain_micros)                                                                          \
-    .max_blocks = MAX_BLOCKS, .whole = {MAX_WIDTH, blocked, plain_micros, NULL}, .vnni = 2,              \
-    .widen = widen_avx512f, .round_bf16 = round_bf16_avx512bf16,                                   \
+    .max_blocks = MAX_BLOCKS, .whole = {MAX_WIDTH, blocked, plain_micros, NULL},                   \
+    .widen = widen_avx512f, .vnni = 2, .round_bf16 = round_bf16_avx512bf16,                        \
     .narrow_bf16 = narrow_bf16_avx512bf16, .stores_bf16 = true,                                    \
     .take_even = conv2d_take_even_avx512f
 static const struct conv2d_isa isa_of_columns = {ISA(columns)};

@@ -25,21 +25,21 @@ static inline __m512 load_twice(const float *at)
  * results.
  */
 static inline __attribute__((always_inline)) void micro_half(const struct conv2d_tile *t, int width,
-                                                             int64_t c0)
+                                                             int64_t step)
 {
     enum { MAX_PAIRS = MAX_WIDTH / 2 };
     const int pairs = (width + 1) / 2, odd = width % 2;
-    const int64_t step = t->dst_step;
+    const int64_t dst_step = t->dst_step;
     float *dst = t->dst, *half_dst = t->dst + t->dst_stride;
     __m512 acc[MAX_WIDTH], half[MAX_PAIRS];
 #define SECOND(from, step, j) (odd && (j) == pairs - 1 ? NULL : (from) + (2 * (j) + 1) * (step))
 #pragma GCC unroll 14
     for (int i = 0; i < width; i++)
-        acc[i] = _mm512_loadu_ps(t->first ? t->bias : dst + i * step);
+        acc[i] = _mm512_loadu_ps(t->first ? t->bias : dst + i * dst_step);
 #pragma GCC unroll 7
     for (int j = 0; j < pairs; j++)
         half[j] = t->first ? load_twice(t->bias + CONV_C0)
-                           : load_pair(half_dst + 2 * j * step, SECOND(half_dst, step, j));
+                           : load_pair(half_dst + 2 * j * dst_step, SECOND(half_dst, dst_step, j));
     if (t->first && t->residual != NULL) {
         const float *half_residual = t->residual + t->residual_stride;
 #pragma GCC unroll 14
@@ -55,23 +55,23 @@ static inline __attribute__((always_inline)) void micro_half(const struct conv2d
     for (int64_t c1 = 0; c1 < t->n_c1; c1++) {
         const float *plane = t->in + c1 * t->c1_stride;
         const float *weights = t->weights + c1 * t->weight_c1;
-        const int64_t channels = conv2d_is_plain(c0) ? 1 : c1 == t->n_c1 - 1 ? t->c_last : c0;
+        const int64_t channels = conv2d_is_plain(step) ? 1 : c1 == t->n_c1 - 1 ? t->c_last : step;
         for (int64_t tap = 0; tap < t->n_taps; tap++) {
             const float *in = plane + t->taps[tap].in;
             const float *wc =
-                weights + (conv2d_is_plain(c0) ? tap * CONV_C0 : t->taps[tap].weights);
-            prefetched = conv2d_prefetch(prefetched, conv2d_is_plain(c0) ? 1 : c0);
+                weights + (conv2d_is_plain(step) ? tap * CONV_C0 : t->taps[tap].weights);
+            prefetched = conv2d_prefetch(prefetched, conv2d_is_plain(step) ? 1 : step);
             for (int64_t c = 0; c < channels; c++, in++, wc += CONV_C0) {
                 const __m512 w = _mm512_loadu_ps(wc), w_half = load_twice(wc + t->weight_stride);
 #pragma GCC unroll 7
                 for (int j = 0; j < pairs; j++) {
-                    const __m512 x = _mm512_set1_ps(in[2 * j * c0]);
+                    const __m512 x = _mm512_set1_ps(in[2 * j * step]);
                     acc[2 * j] = _mm512_fmadd_ps(x, w, acc[2 * j]);
                     if (odd && j == pairs - 1) {
                         half[j] = _mm512_fmadd_ps(x, w_half, half[j]);
                         continue;
                     }
-                    const __m512 next = _mm512_set1_ps(in[(2 * j + 1) * c0]);
+                    const __m512 next = _mm512_set1_ps(in[(2 * j + 1) * step]);
                     acc[2 * j + 1] = _mm512_fmadd_ps(next, w, acc[2 * j + 1]);
                     half[j] = _mm512_fmadd_ps(_mm512_mask_mov_ps(x, 0xff00, next), w_half, half[j]);
                 }
@@ -100,27 +100,27 @@ static inline __attribute__((always_inline)) void micro_half(const struct conv2d
     }
 #pragma GCC unroll 14
     for (int i = 0; i < width; i++)
-        _mm512_storeu_ps(dst + i * step, acc[i]);
+        _mm512_storeu_ps(dst + i * dst_step, acc[i]);
 #pragma GCC unroll 7
     for (int j = 0; j < pairs; j++) {
-        _mm256_storeu_ps(half_dst + 2 * j * step, _mm512_castps512_ps256(half[j]));
+        _mm256_storeu_ps(half_dst + 2 * j * dst_step, _mm512_castps512_ps256(half[j]));
         if (!(odd && j == pairs - 1))
-            _mm256_storeu_ps(half_dst + (2 * j + 1) * step, _mm512_extractf32x8_ps(half[j], 1));
+            _mm256_storeu_ps(half_dst + (2 * j + 1) * dst_step, _mm512_extractf32x8_ps(half[j], 1));
     }
 #undef SECOND
     if (activates_in_registers(activation))
         return;
-    activate_stored_avx512f(activation, dst, width, step, CONV_C0, t->alpha, t->beta);
+    activate_stored_avx512f(activation, dst, width, dst_step, CONV_C0, t->alpha, t->beta);
     /* The other half of its vectors was not written. */
-    activate_stored_avx2(activation, half_dst, width, step, CONV_C0 / 2, t->alpha, t->beta);
+    activate_stored_avx2(activation, half_dst, width, dst_step, CONV_C0 / 2, t->alpha, t->beta);
 }
 
-#define DEFINE(blocks, c0, width)                                                                  \
-    static void micro_##blocks##_##c0##_##width(const struct conv2d_tile *tile)                    \
+#define DEFINE(blocks, step, width)                                                                  \
+    static void micro_##blocks##_##step##_##width(const struct conv2d_tile *tile)                    \
     {                                                                                              \
-        CONV2D_FOR_TILES(t, tile, width, c0, micro(t, blocks, width, c0, multiply_add, NULL))      \
+        CONV2D_FOR_TILES(t, tile, width, step, micro(t, blocks, width, step, multiply_add, NULL))      \
     }
-#define NAME(blocks, c0, width) micro_##blocks##_##c0##_##width,
+#define NAME(blocks, step, width) micro_##blocks##_##step##_##width,
 
 COUNT_TO_14(DEFINE, 1, 16)
 COUNT_TO_14(DEFINE, 2, 16)
@@ -129,12 +129,12 @@ COUNT_TO_14(DEFINE, 2, 1)
 COUNT_TO_14(DEFINE, 1, 2)
 COUNT_TO_14(DEFINE, 2, 2)
 
-#define DEFINE_HALF(c0, width)                                                                     \
-    static void micro_half_##c0##_##width(const struct conv2d_tile *tile)                          \
+#define DEFINE_HALF(step, width)                                                                     \
+    static void micro_half_##step##_##width(const struct conv2d_tile *tile)                          \
     {                                                                                              \
-        CONV2D_FOR_TILES(t, tile, width, c0, micro_half(t, width, c0))                             \
+        CONV2D_FOR_TILES(t, tile, width, step, micro_half(t, width, step))                             \
     }
-#define NAME_HALF(c0, width) micro_half_##c0##_##width,
+#define NAME_HALF(step, width) micro_half_##step##_##width,
 
 COUNT_TO_14(DEFINE_HALF, 16)
 COUNT_TO_14(DEFINE_HALF, 1)

@@ -10,7 +10,7 @@
 
 enum { FEW_LANES = 16, FEW_CHANNELS = CONV_C0 / 2, FEW_VECTORS = 2 };
 
-/* to[j] = the 8 channels of result first[j] and of result first[j] + 4. */
+/* to[j] = the 8 channels of result j / 4 · 8 + j % 4, and of the one 4 behind it. */
 static inline void transpose_channels(const __m512 from[FEW_CHANNELS], __m512 to[FEW_LANES / 2])
 {
     __m512 fours[FEW_CHANNELS]; /* fours[4g + j], lane group i: channels 4g … of result 4i + j */
@@ -115,36 +115,41 @@ static inline __attribute__((always_inline)) void micro_few_channels(const struc
         store_few(t, acc[v], v * FEW_LANES);
 }
 
+/* One function a number of vectors, with a loop for each number of channels, rounded up to even. */
 static inline __attribute__((always_inline)) void micro_few(const struct conv2d_tile *tile,
-                                                            int vectors, int channels){
-    CONV2D_FOR_TILES(t, tile, tile -> width, 1, micro_few_channels(t, vectors, channels))}
-
-#define DEFINE_FEW(vectors)                                                                        \
-    static void micro_few_##vectors(const struct conv2d_tile *tile)                                \
-    {                                                                                              \
-        if (tile->channels > 6)                                                                    \
-            micro_few(tile, vectors, 8);                                                           \
-        else if (tile->channels > 4)                                                               \
-            micro_few(tile, vectors, 6);                                                           \
-        else if (tile->channels > 2)                                                               \
-            micro_few(tile, vectors, 4);                                                           \
-        else                                                                                       \
-            micro_few(tile, vectors, 2);                                                           \
+                                                            int vectors)
+{
+#define TILES(channels)                                                                            \
+    CONV2D_FOR_TILES(t, tile, tile->width, 1, micro_few_channels(t, vectors, channels))
+    if (tile->channels > 6) {
+        TILES(8);
+    } else if (tile->channels > 4) {
+        TILES(6);
+    } else if (tile->channels > 2) {
+        TILES(4);
+    } else {
+        TILES(2);
     }
+#undef TILES
+}
 
-DEFINE_FEW(1) DEFINE_FEW(2)
+static void micro_few_1(const struct conv2d_tile *tile)
+{
+    micro_few(tile, 1);
+}
 
-#define FOUR(name) name, name, name, name
-    static const conv2d_micro few_plain[FEW_VECTORS * FEW_LANES] = {
-        FOUR(micro_few_1),
-        FOUR(micro_few_1),
-        FOUR(micro_few_1),
-        FOUR(micro_few_1),
-        FOUR(micro_few_2),
-        FOUR(micro_few_2),
-        FOUR(micro_few_2),
-        FOUR(micro_few_2)
-    };
-#undef FOUR
+static void micro_few_2(const struct conv2d_tile *tile)
+{
+    micro_few(tile, 2);
+}
+
+#define EIGHT(name) name, name, name, name, name, name, name, name
+static const conv2d_micro few_plain[FEW_VECTORS * FEW_LANES] = {
+    EIGHT(micro_few_1),
+    EIGHT(micro_few_1),
+    EIGHT(micro_few_2),
+    EIGHT(micro_few_2),
+};
+#undef EIGHT
 
 #endif

@@ -1,6 +1,6 @@
 /* The micro-kernel of conv2d on AVX-512: up to 14 results of two output blocks in 28 accumulators,
  * inputs broadcast. Rows for float32 and for pairs of bfloat16 differ in one instruction, which
- * they bring, and in c0, which counts floats or pairs.
+ * they bring, and in step, which counts floats or pairs.
  */
 #ifndef ATC_CONV2D_MICRO_AVX512_H
 #define ATC_CONV2D_MICRO_AVX512_H
@@ -26,11 +26,11 @@ static inline __m512 load_bf16(const float *at)
     return vf_load_bf16((const uint16_t *)at);
 }
 
-/* One function a (blocks, width, c0): the loops over them unroll into registers. Residuals and
+/* One function a (blocks, width, step): the loops over them unroll into registers. Residuals and
  * results are floats unless the row brings `store_bf16`.
  */
 static inline __attribute__((always_inline)) void micro(const struct conv2d_tile *t, int blocks,
-                                                        int width, int64_t c0,
+                                                        int width, int64_t step,
                                                         multiply_add_fn multiply_add,
                                                         store_bf16_fn store_bf16)
 {
@@ -62,13 +62,13 @@ static inline __attribute__((always_inline)) void micro(const struct conv2d_tile
     for (int64_t c1 = 0; c1 < t->n_c1; c1++) {
         const float *plane = t->in + c1 * t->c1_stride;
         const float *weights = t->weights + c1 * t->weight_c1;
-        const int64_t channels = conv2d_is_plain(c0) ? 1 : c1 == t->n_c1 - 1 ? t->c_last : c0;
+        const int64_t channels = conv2d_is_plain(step) ? 1 : c1 == t->n_c1 - 1 ? t->c_last : step;
         for (int64_t tap = 0; tap < t->n_taps; tap++) {
             const float *in = plane + t->taps[tap].in;
             /* One channel a tap: reading the offset would cost as much as the tap. */
             const float *wc =
-                weights + (conv2d_is_plain(c0) ? tap * CONV_C0 : t->taps[tap].weights);
-            prefetched = conv2d_prefetch(prefetched, conv2d_is_plain(c0) ? 1 : c0);
+                weights + (conv2d_is_plain(step) ? tap * CONV_C0 : t->taps[tap].weights);
+            prefetched = conv2d_prefetch(prefetched, conv2d_is_plain(step) ? 1 : step);
             for (int64_t c = 0; c < channels; c++, in++, wc += CONV_C0) {
                 __m512 wv[MAX_BLOCKS];
 #pragma GCC unroll 2
@@ -76,7 +76,7 @@ static inline __attribute__((always_inline)) void micro(const struct conv2d_tile
                     wv[b] = _mm512_loadu_ps(wc + b * w_stride);
 #pragma GCC unroll 14
                 for (int i = 0; i < width; i++) {
-                    const __m512 x = _mm512_set1_ps(in[i * c0]);
+                    const __m512 x = _mm512_set1_ps(in[i * step]);
 #pragma GCC unroll 2
                     for (int b = 0; b < blocks; b++)
                         acc[b][i] = multiply_add(acc[b][i], x, wv[b]);

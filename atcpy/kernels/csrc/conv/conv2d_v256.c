@@ -27,7 +27,7 @@ enum { MAX_WIDTH_OF_HALF = 6 };
 static inline __attribute__((always_inline)) void add_products(vf (*acc)[MAX_VECTORS],
                                                                const float *in,
                                                                const float *weights, int vectors,
-                                                               int64_t c0, int width)
+                                                               int64_t step, int width)
 {
     vf w[MAX_VECTORS];
 #pragma GCC unroll 4
@@ -35,18 +35,18 @@ static inline __attribute__((always_inline)) void add_products(vf (*acc)[MAX_VEC
         w[v] = vf_load(weights + v * VF);
 #pragma GCC unroll 12
     for (int i = 0; i < width; i++) {
-        const vf x = vf_set1(in[i * c0]);
+        const vf x = vf_set1(in[i * step]);
 #pragma GCC unroll 4
         for (int v = 0; v < vectors; v++)
             acc[i][v] = vf_fma(x, w[v], acc[i][v]);
     }
 }
 
-/* The channels of a block from `at` on. One function a (vectors, c0, width): the loops over them
+/* The channels of a block from `at` on. One function a (vectors, step, width): the loops over them
  * unroll into registers.
  */
 static inline __attribute__((always_inline)) void micro(const struct conv2d_tile *t, int at,
-                                                        int vectors, int64_t c0, int width)
+                                                        int vectors, int64_t step, int width)
 {
     vf acc[MAX_WIDTH_OF_HALF][MAX_VECTORS];
     /* Pointers move from result to result: products of steps would take registers. */
@@ -74,8 +74,8 @@ static inline __attribute__((always_inline)) void micro(const struct conv2d_tile
     for (int64_t c1 = 0; c1 < t->n_c1; c1++) {
         const float *plane = t->in + c1 * t->c1_stride;
         const float *weights = t->weights + c1 * t->weight_c1 + at;
-        const int64_t channels = conv2d_is_plain(c0) ? 1 : c1 == t->n_c1 - 1 ? t->c_last : c0;
-        if (c0 == CONV_C0 && t->reads_ahead)
+        const int64_t channels = conv2d_is_plain(step) ? 1 : c1 == t->n_c1 - 1 ? t->c_last : step;
+        if (step == CONV_C0 && t->reads_ahead)
 #pragma GCC unroll 12
             for (int i = 0; i < width; i++)
                 __builtin_prefetch(plane + t->c1_stride + i * CONV_C0, 0, 3);
@@ -83,15 +83,15 @@ static inline __attribute__((always_inline)) void micro(const struct conv2d_tile
             const float *in = plane + t->taps[tap].in;
             /* One channel a tap: reading the offset would cost as much as the tap. */
             const float *wc =
-                weights + (conv2d_is_plain(c0) ? tap * CONV_C0 : t->taps[tap].weights);
-            prefetched = conv2d_prefetch(prefetched, conv2d_is_plain(c0) ? 1 : c0);
-            if (c0 == CONV_C0 && channels == c0)
+                weights + (conv2d_is_plain(step) ? tap * CONV_C0 : t->taps[tap].weights);
+            prefetched = conv2d_prefetch(prefetched, conv2d_is_plain(step) ? 1 : step);
+            if (step == CONV_C0 && channels == step)
 #pragma GCC unroll 4
                 for (int c = 0; c < CONV_C0; c++, in++, wc += CONV_C0)
-                    add_products(acc, in, wc, vectors, c0, width);
+                    add_products(acc, in, wc, vectors, step, width);
             else
                 for (int64_t c = 0; c < channels; c++, in++, wc += CONV_C0)
-                    add_products(acc, in, wc, vectors, c0, width);
+                    add_products(acc, in, wc, vectors, step, width);
         }
     }
 
@@ -120,15 +120,15 @@ static inline __attribute__((always_inline)) void micro(const struct conv2d_tile
                                  t->alpha, t->beta);
 }
 
-#define DEFINE(part, c0, width)                                                                    \
-    static void micro_##part##_##c0##_##width(const struct conv2d_tile *tile)                      \
+#define DEFINE(part, step, width)                                                                    \
+    static void micro_##part##_##step##_##width(const struct conv2d_tile *tile)                      \
     {                                                                                              \
         enum { VECTORS = part < MAX_VECTORS ? part : MAX_VECTORS };                                \
-        CONV2D_FOR_TILES(t, tile, width, c0,                                                       \
+        CONV2D_FOR_TILES(t, tile, width, step,                                                       \
             for (int at = 0; at < part * VF; at += VECTORS * VF)                                   \
-                micro(t, at, VECTORS, c0, width))                                                  \
+                micro(t, at, VECTORS, step, width))                                                  \
     }
-#define NAME(part, c0, width) micro_##part##_##c0##_##width,
+#define NAME(part, step, width) micro_##part##_##step##_##width,
 
 COUNT_TO_6(DEFINE, WHOLE, 16)
 COUNT_TO_6(DEFINE, WHOLE, 1)

@@ -52,12 +52,12 @@ static struct sum sum_at(const struct winograd2d_params *p, int64_t position)
  */
 static bool falls_back(const struct winograd2d_params *p)
 {
-    static const struct {
+    static const struct estimate {
         int64_t products, filters, inputs, results;
-    } large = {36, 200, 470, 250}, strided = {25, 60, 150, 60}, *of;
+    } large = {36, 200, 470, 250}, strided = {25, 60, 150, 60};
     if (!p->falls_back)
         return false;
-    of = is_strided(p) ? &strided : &large;
+    const struct estimate *of = is_strided(p) ? &strided : &large;
     const int64_t c1 = ceil_div(p->c, CONV_C0), m1 = ceil_div(p->m, CONV_C0);
     const int64_t filters = atc_mul(p->c, m1), results = atc_mul(p->n, atc_mul(p->oh, p->ow));
     const int64_t tiles =
@@ -135,7 +135,7 @@ enum {
     MATRIX = CONV_C0 * CONV_C0, /* weights of a tap, from one block of channels to another */
     MIN_ITEMS = 8,              /* enough to balance some threads */
     GOOD_CHUNK = 28,            /* less, and transforms of filters take longer than reads from L3 */
-    GOOD_STRIDED_CHUNK = 49,    /* its tiles read fewer inputs, and have fewer results */
+    GOOD_STRIDED_CHUNK = 49,    /* of tiles that read fewer inputs, and have fewer results */
     MIN_CHUNK = 14,             /* less, and they take longer than the products */
     MAX_KEPT = 3,               /* times L2: more take as long to read as to transform */
     MAX_KEPT_PAIRS = 64,        /* bits of a word */
@@ -380,7 +380,8 @@ static struct conv2d_next next_filters(const struct drive *d, const struct run *
 {
     const struct run after = run_after(d, run);
     const int64_t bytes = after.blocks * after.length * d->filters_bytes;
-    const int64_t each = run->length * MATRIX / d->vnni; /* floats of a tile */
+    /* Floats of a tile: a micro-kernel prefetches as many as it multiplies. */
+    const int64_t each = run->length * MATRIX / d->vnni * (d->b.inputs / d->b.sums);
     return (struct conv2d_next){.first = (const float *)filters_of(d, &after, 0),
                                 .stride = each,
                                 .tiles = bytes / (each * (int64_t)sizeof(float))};

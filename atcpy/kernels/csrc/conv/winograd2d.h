@@ -1,7 +1,7 @@
 /* winograd2d: what conv2d computes, for filters of 3x3 at stride 1 or 2 in one group, by Winograd's
- * F(4x4, 3x3) or F(2x2, 3x3): a tile of 4x4 results takes 36 products for a pair of channels, one
- * of 2x2 takes 16, where the definition takes 144 and 36. Operands and arguments are those of
- * conv2d, with blocks of input channels, and `tile`, 4 or 2.
+ * F(4x4, 3x3) or F(2x2, 3x3), at stride 2 by F(2, 2): at stride 1, a tile of 4x4 results takes 36
+ * products for a pair of channels, one of 2x2 takes 16, where the definition takes 144 and 36.
+ * Operands and arguments are those of conv2d, with blocks of input channels, and `tile`, 4 or 2.
  *
  *     y = Aᵀ [Σ (G g Gᵀ) ∘ (Bᵀ d B)] A      g: a filter of 3x3, d: 6x6 or 4x4 inputs; a sum over
  *                                            channels
@@ -40,8 +40,8 @@ enum {
     WINO_SMALL = 2,
     WINO_MAX_IN = WINO_LARGE + WINO_TAPS - 1, /* inputs that they read */
     WINO_STRIDED_IN = 5,                      /* that a tile at stride 2 reads */
-    WINO_STRIDED_FILTERS = 4,                 /* of what it is multiplied by */
-    WINO_STRIDED_SUMS = 3,
+    WINO_STRIDED_FILTERS = 4,                 /* transformed taps in a row or column */
+    WINO_STRIDED_SUMS = 3,                    /* of which two results are made */
 };
 
 /* The inputs of a tile in one block of channels. Rows in the padding are rows of zeros; columns

@@ -47,14 +47,14 @@ static inline __attribute__((always_inline)) void activate_channels(enum activat
 void FOR_ISA(activate_stored)(enum activation kind, float *y, int64_t count, int64_t step,
                               int64_t channels, float alpha, float beta)
 {
-#define CASE(kind)                                                                                 \
-    case kind:                                                                                     \
-        activate_channels(kind, y, count, step, channels, alpha, beta);                            \
-        break
     if (kind == ACT_SWISH && alpha == 1.0f) { /* nearly always: a product less */
         activate_channels(ACT_SWISH, y, count, step, channels, 1.0f, beta);
         return;
     }
+#define CASE(kind)                                                                                 \
+    case kind:                                                                                     \
+        activate_channels(kind, y, count, step, channels, alpha, beta);                            \
+        break
     switch (kind) {
         CASE(ACT_SIGMOID);
         CASE(ACT_HARD_SWISH);

@@ -1,7 +1,7 @@
 /* Elementary functions on a vector of floats.
  * Errors in ulp are those that tests/ops/elementwise/test_elementwise.py allows, against float64.
  * NaN passes, infinities and results below the normal range come out as C's own functions give
- * them.
+ * them, but for vf_times_sigmoid, which says where it is 0.
  */
 #ifndef ATC_MATH_VECTOR_H
 #define ATC_MATH_VECTOR_H
@@ -262,7 +262,8 @@ static inline vf vf_sigmoid(vf x)
 }
 
 /* x · sigmoid(z), to 3.5 ulp: (x / 4) / (1/4 + e^−z / 4). A quarter of e^−z is finite as long as
- * sigmoid(z) is above 1e-39; beyond that, from 130·ln 2 on, it is infinite, and the result 0.
+ * sigmoid(z) is above 1e-39. Below that, from a z of −130·ln 2 on with AVX-512 and of −129.5·ln 2
+ * elsewhere, it is infinite, and the result 0, which errs by less than 1e-39 · |x|.
  */
 static inline vf vf_times_sigmoid(vf x, vf z)
 {
