@@ -117,6 +117,51 @@ def test_one_folder_knows_python() -> None:
     assert knowing == {"python"}
 
 
+def mutable_statics(source: str) -> list[str]:
+    """Return the static variables of C that may change: of `static const int a = 1, *p;` the pointer does."""
+    code = re.sub(r"/\*.*?\*/", "", source, flags=re.DOTALL)
+    code = re.sub(r"^[ \t]*#(?:.*\\\n)*.*$", "", code, flags=re.MULTILINE)
+    found = []
+    for start in re.finditer(r"\bstatic\s", code):
+        depth, declaration = 0, ""
+        for character in code[start.end() :]:
+            depth += (character == "{") - (character == "}")
+            if depth == 0 and character != "}":
+                declaration += character
+                if character == ";" or (character == "(" and "=" not in declaration):  # of a function
+                    break
+        names = re.sub(r"\[[^]]*\]|=[^,;]*|\*\s*const\b", "", declaration)
+        is_const = re.match(r"const\b|[\w\s]*\*\s*const\b", declaration)
+        if declaration.endswith(";") and (not is_const or "*" in names):
+            found.append(" ".join(declaration.split()))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("source", "count"),
+    [
+        ("static int n;", 1),
+        ("static const int table[] = {1, 2}, *at;", 1),
+        ('static const char *name = "x";', 1),
+        ("static const struct sizes { int a; } large = {1}, *of;", 1),
+        ("static const struct sizes { int *a; } large = {0};", 0),
+        ("static const float zeros[2 * N];", 0),
+        ('static const char *const names[] = {"a", NULL};', 0),
+        ("static function *const functions[] = {f};", 0),
+        ("static int f(int *a) { static const float roots[2] = {1}; return 0; }", 0),
+    ],
+)
+def test_static_variables_are_seen(source: str, count: int) -> None:
+    assert len(mutable_statics(source)) == count
+
+
+def test_kernels_keep_no_state() -> None:
+    """Threads would share it. The registers that amx_emulated.h has are those of a thread."""
+    kernels = [path for path in CSRC.rglob("*.[ch]") if path.parent.name not in {"core", "python"}]
+    found = {path.name: mutable_statics(path.read_text(encoding="utf-8")) for path in kernels}
+    assert {name for name, variables in found.items() if variables} == {"amx_emulated.h"}
+
+
 def test_each_c_file_is_built() -> None:
     listed = [
         build.parent / name
