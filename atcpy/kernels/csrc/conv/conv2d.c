@@ -304,13 +304,13 @@ static void convert(const struct drive *d, const void *from, float *to, int64_t 
 /* `count` floats of NCHW, phase_stride apart from `from` on. */
 static void take_columns(const struct drive *d, const float *from, float *to, int64_t count)
 {
-    const int64_t sw = d->phase_stride;
-    if (sw == 2) {
+    const int64_t stride = d->phase_stride;
+    if (stride == 2) {
         d->isa->take_even(from, to, count);
         return;
     }
     for (int64_t q = 0; q < count; q++)
-        to[q] = from[q * sw];
+        to[q] = from[q * stride];
 }
 
 /* `count` positions, phase_stride apart from `row` on. */
@@ -318,20 +318,20 @@ static void pack_positions(const struct drive *d, const uint8_t *row, int64_t co
 {
     const struct kernel_args *args = d->meter->args;
     const struct conv2d_params *p = d->p;
-    const int64_t c0 = p->src_c0, packed_c0 = d->step, sw = d->phase_stride;
+    const int64_t c0 = p->src_c0, packed_c0 = d->step, stride = d->phase_stride;
     const int64_t x_pixel = c0 * conv2d_item(p->x_type);
     /* Floats are rounded even where they stay floats. */
     const bool converts =
         p->weights == WEIGHTS_BF16_VNNI2 && (p->x_type == CONV_F32 || d->vnni == 1);
-    if (!converts && sw == 1) {
+    if (!converts && stride == 1) {
         atc_copy(args, out, row, count * packed_c0 * (int64_t)sizeof *out);
         return;
     }
     for (struct atc_piece piece = {0}; atc_next_piece(args, &piece, count);) {
-        const uint8_t *from = row + piece.begin * sw * x_pixel;
+        const uint8_t *from = row + piece.begin * stride * x_pixel;
         float *to = out + piece.begin * packed_c0;
         const int64_t here = piece.end - piece.begin;
-        if (converts && sw == 1)
+        if (converts && stride == 1)
             convert(d, from, to, here * c0);
         else if (c0 == 1) {
             take_columns(d, (const float *)from, to, here);
@@ -339,13 +339,13 @@ static void pack_positions(const struct drive *d, const uint8_t *row, int64_t co
                 convert(d, to, to, here);
         } else if (converts)
             for (int64_t q = 0; q < here; q++)
-                convert(d, from + q * sw * x_pixel, to + q * packed_c0, c0);
+                convert(d, from + q * stride * x_pixel, to + q * packed_c0, c0);
         else if (p->x_type == CONV_BF16)
             for (int64_t q = 0; q < here; q++)
-                memcpy(to + q * CONV_C0 / 2, from + q * sw * x_pixel, CONV_C0 * sizeof *to / 2);
+                memcpy(to + q * CONV_C0 / 2, from + q * stride * x_pixel, CONV_C0 * sizeof *to / 2);
         else
             for (int64_t q = 0; q < here; q++)
-                memcpy(to + q * CONV_C0, from + q * sw * x_pixel, CONV_C0 * sizeof *to);
+                memcpy(to + q * CONV_C0, from + q * stride * x_pixel, CONV_C0 * sizeof *to);
     }
 }
 
@@ -364,15 +364,16 @@ static void pack_phase(const struct drive *d, const uint8_t *row, int64_t w, int
 {
     const struct kernel_args *args = d->meter->args;
     const struct conv2d_params *p = d->p;
-    const int64_t c0 = p->src_c0, at = phase - p->pl, len = d->b.phase_len, sw = d->phase_stride;
-    const int64_t begin = at >= 0 ? 0 : min_i64(steps(-at, sw), len);
-    const int64_t inside = w > at ? min_i64(steps(w - at, sw), len) : 0;
+    const int64_t c0 = p->src_c0, at = phase - p->pl, len = d->b.phase_len,
+                  stride = d->phase_stride;
+    const int64_t begin = at >= 0 ? 0 : min_i64(steps(-at, stride), len);
+    const int64_t inside = w > at ? min_i64(steps(w - at, stride), len) : 0;
     const int64_t end = inside > begin ? inside : begin;
     const int64_t packed_c0 = d->step, pixel = packed_c0 * (int64_t)sizeof *out;
     atc_clear(args, out, begin * pixel);
     atc_clear(args, out + end * packed_c0, (len - end) * pixel);
     if (begin < end)
-        pack_positions(d, row + (at + begin * sw) * c0 * conv2d_item(p->x_type), end - begin,
+        pack_positions(d, row + (at + begin * stride) * c0 * conv2d_item(p->x_type), end - begin,
                        out + begin * packed_c0);
 }
 
@@ -628,7 +629,7 @@ static void run_blocks(const struct drive *d, int64_t n, int64_t g, int64_t row0
                 next = next_rows(d, n, row0 + b->chunk_rows, r);
             if (len != row.len)
                 row = conv2d_cut_row(d->isa, &tile, d->result_stride, blocks, len);
-            conv2d_run_row(d->meter, d->isa, &tile, &next, d->result_stride, blocks, &row);
+            conv2d_run_row(d->meter, d->isa, &tile, &next, &row);
         }
     }
 }

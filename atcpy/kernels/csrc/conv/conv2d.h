@@ -204,14 +204,14 @@ conv2d_move_on(struct conv2d_tile *tile, int64_t tiles, int64_t width, int64_t s
  * which no store can change, so that the loop keeps what it reads of it in registers; for one
  * alone, that would take longer than it saves.
  */
-#define CONV2D_FOR_TILES(t, tile, width, step, ...)                                                  \
+#define CONV2D_FOR_TILES(t, tile, width, step, ...)                                                \
     if ((tile)->count == 1) {                                                                      \
         const struct conv2d_tile *t = (tile);                                                      \
         __VA_ARGS__;                                                                               \
     } else {                                                                                       \
         struct conv2d_tile copy = *(tile);                                                         \
         const struct conv2d_tile *t = &copy;                                                       \
-        for (; copy.count > 0; copy.count--, conv2d_move_on(&copy, 1, width, step))                  \
+        for (; copy.count > 0; copy.count--, conv2d_move_on(&copy, 1, width, step))                \
             __VA_ARGS__;                                                                           \
     }
 
@@ -408,6 +408,8 @@ static inline int64_t conv2d_work(const struct conv2d_tile *tile)
  */
 struct conv2d_row {
     const conv2d_micro *micros;
+    int64_t step; /* floats of the input from one result to the next */
+    int blocks;
     int64_t len, tiles;
     int64_t width, wide;   /* of a tile; the first `wide` tiles have one result more */
     int64_t work;          /* of a tile */
@@ -419,8 +421,9 @@ struct conv2d_row {
  */
 static inline void conv2d_run_narrow(struct atc_meter *meter, const struct conv2d_isa *isa,
                                      struct conv2d_tile tile, struct conv2d_next *next,
-                                     int64_t step, int blocks, const struct conv2d_row *row)
+                                     const struct conv2d_row *row)
 {
+    const int blocks = row->blocks;
     enum { ROOM = CONV_MAX_WIDTH * CONV_C0 };
     float sums[CONV_PAIR * ROOM], widened[CONV_PAIR * ROOM];
     const bool widens = tile.residual != NULL && tile.residual_bf16, rounds = tile.dst_bf16;
@@ -450,16 +453,16 @@ static inline void conv2d_run_narrow(struct atc_meter *meter, const struct conv2
         for (int b = 0; b < blocks && widens; b++)
             isa->widen(WEIGHTS_BF16, (const uint16_t *)(residual + b * residual_stride), NULL,
                        widened + b * ROOM, width * CONV_C0);
-        conv2d_run_tiles(meter, row->micros[width - 1], &tile, step);
+        conv2d_run_tiles(meter, row->micros[width - 1], &tile, row->step);
         for (int b = 0; b < blocks && rounds; b++)
             isa->narrow_bf16(sums + b * ROOM, (uint16_t *)(dst + b * dst_stride), width * CONV_C0);
-        tile.in += width * step;
+        tile.in += width * row->step;
         dst += width * dst_step;
         residual = residual == NULL ? NULL : residual + width * residual_step;
     }
 }
 
-/* Cuts a row of `len` results of such a tile. */
+/* Cuts a row of `len` results of such a tile, whose inputs lie `step` floats apart. */
 static inline struct conv2d_row conv2d_cut_row(const struct conv2d_isa *isa,
                                                const struct conv2d_tile *tile, int64_t step,
                                                int blocks, int64_t len)
@@ -477,6 +480,8 @@ static inline struct conv2d_row conv2d_cut_row(const struct conv2d_isa *isa,
                    : step == CONV_STRIDED ? micros->strided
                                           : micros->blocked) +
                   (few || fits_half ? 0 : (blocks - 1) * micros->max_width),
+        .step = step,
+        .blocks = blocks,
         .len = len,
         .tiles = tiles,
         .width = len / tiles,
@@ -486,16 +491,16 @@ static inline struct conv2d_row conv2d_cut_row(const struct conv2d_isa *isa,
     };
 }
 
-/* Runs the tiles of a row, of which `tile` is the first; step floats of input lie between
- * neighbours. Then `tile` lies behind the row. Nothing is prefetched where `next` is NULL.
+/* Runs the tiles of a row, of which `tile` is the first. Then `tile` lies behind the row. Nothing
+ * is prefetched where `next` is NULL.
  */
 static inline void conv2d_run_row(struct atc_meter *meter, const struct conv2d_isa *isa,
-                                  struct conv2d_tile *tile, struct conv2d_next *next, int64_t step,
-                                  int blocks, const struct conv2d_row *row)
+                                  struct conv2d_tile *tile, struct conv2d_next *next,
+                                  const struct conv2d_row *row)
 {
     if ((tile->dst_bf16 || tile->residual_bf16) &&
         !(isa->stores_bf16 && activates_in_registers(tile->activation))) {
-        conv2d_run_narrow(meter, isa, *tile, next, step, blocks, row);
+        conv2d_run_narrow(meter, isa, *tile, next, row);
         return;
     }
     for (int64_t t = 0; t < row->tiles; t += tile->count) {
@@ -505,8 +510,8 @@ static inline void conv2d_run_row(struct atc_meter *meter, const struct conv2d_i
         conv2d_take_next(next, tile);
         if (atc_spend(meter, tile->count * row->work))
             return;
-        conv2d_run_tiles(meter, row->micros[tile->width - 1], tile, step);
-        conv2d_move_on(tile, tile->count, tile->width, step);
+        conv2d_run_tiles(meter, row->micros[tile->width - 1], tile, row->step);
+        conv2d_move_on(tile, tile->count, tile->width, row->step);
     }
 }
 

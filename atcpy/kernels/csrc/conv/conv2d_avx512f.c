@@ -115,10 +115,10 @@ static inline __attribute__((always_inline)) void micro_half(const struct conv2d
     activate_stored_avx2(activation, half_dst, width, dst_step, CONV_C0 / 2, t->alpha, t->beta);
 }
 
-#define DEFINE(blocks, step, width)                                                                  \
-    static void micro_##blocks##_##step##_##width(const struct conv2d_tile *tile)                    \
+#define DEFINE(blocks, step, width)                                                                \
+    static void micro_##blocks##_##step##_##width(const struct conv2d_tile *tile)                  \
     {                                                                                              \
-        CONV2D_FOR_TILES(t, tile, width, step, micro(t, blocks, width, step, multiply_add, NULL))      \
+        CONV2D_FOR_TILES(t, tile, width, step, micro(t, blocks, width, step, multiply_add, NULL))  \
     }
 #define NAME(blocks, step, width) micro_##blocks##_##step##_##width,
 
@@ -129,10 +129,10 @@ COUNT_TO_14(DEFINE, 2, 1)
 COUNT_TO_14(DEFINE, 1, 2)
 COUNT_TO_14(DEFINE, 2, 2)
 
-#define DEFINE_HALF(step, width)                                                                     \
-    static void micro_half_##step##_##width(const struct conv2d_tile *tile)                          \
+#define DEFINE_HALF(step, width)                                                                   \
+    static void micro_half_##step##_##width(const struct conv2d_tile *tile)                        \
     {                                                                                              \
-        CONV2D_FOR_TILES(t, tile, width, step, micro_half(t, width, step))                             \
+        CONV2D_FOR_TILES(t, tile, width, step, micro_half(t, width, step))                         \
     }
 #define NAME_HALF(step, width) micro_half_##step##_##width,
 
@@ -151,7 +151,7 @@ const struct conv2d_isa conv2d_isa_avx512f = {
     .whole = {MAX_WIDTH, blocked, plain, strided},
     .half_blocks = 2,
     .half = {MAX_WIDTH, half_blocked, half_plain, half_strided},
-    .few = {FEW_VECTORS * FEW_LANES, NULL, few_plain, NULL},
+    .few = {FEW_VECTORS * LANES, NULL, few_plain, NULL},
     .widen = widen_avx512f,
     .vnni = 1,
     .round_bf16 = round_bf16_avx512f,

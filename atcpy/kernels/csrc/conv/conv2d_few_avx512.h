@@ -6,12 +6,13 @@
 #define ATC_CONV2D_FEW_AVX512_H
 
 #include "conv/conv2d.h"
+#include "conv/lanes_avx512.h"
 #include "simd/activation_vector.h"
 
-enum { FEW_LANES = 16, FEW_CHANNELS = CONV_C0 / 2, FEW_VECTORS = 2 };
+enum { FEW_CHANNELS = CONV_C0 / 2, FEW_VECTORS = 2 };
 
 /* to[j] = the 8 channels of result j / 4 · 8 + j % 4, and of the one 4 behind it. */
-static inline void transpose_channels(const __m512 from[FEW_CHANNELS], __m512 to[FEW_LANES / 2])
+static inline void transpose_channels(const __m512 from[FEW_CHANNELS], __m512 to[LANES / 2])
 {
     __m512 fours[FEW_CHANNELS]; /* fours[4g + j], lane group i: channels 4g … of result 4i + j */
 #pragma GCC unroll 2
@@ -48,14 +49,14 @@ static inline __m512 load_results(const float *from, int64_t step, int64_t resul
 static inline void store_few(const struct conv2d_tile *t, const __m512 acc[FEW_CHANNELS],
                              int64_t begin)
 {
-    const int64_t width = min_i64(t->width - begin, FEW_LANES), step = t->dst_step;
+    const int64_t width = min_i64(t->width - begin, LANES), step = t->dst_step;
     float *dst = t->dst + begin * step;
-    __m512 results[FEW_LANES / 2];
+    __m512 results[LANES / 2];
     transpose_channels(acc, results);
     const enum activation activation = t->last ? t->activation : ACT_NONE;
     const __m512 low = _mm512_set1_ps(activation == ACT_CLIP ? t->alpha : 0.0f);
     const __m512 high = _mm512_set1_ps(t->beta);
-    for (int j = 0; j < FEW_LANES / 2; j++) {
+    for (int j = 0; j < LANES / 2; j++) {
         const int64_t result = j / 4 * 8 + j % 4;
         if (result >= width)
             continue;
@@ -84,8 +85,7 @@ static inline __attribute__((always_inline)) void micro_few_channels(const struc
     __mmask16 inside[FEW_VECTORS];
 #pragma GCC unroll 2
     for (int v = 0; v < vectors; v++) {
-        const int64_t lanes = t->width - v * FEW_LANES;
-        inside[v] = lanes >= FEW_LANES ? 0xffff : (__mmask16)((1u << lanes) - 1);
+        inside[v] = lanes_inside(v * LANES, t->width);
 #pragma GCC unroll 8
         for (int c = 0; c < FEW_CHANNELS; c++)
             acc[v][c] = _mm512_set1_ps(c < channels && t->first ? t->bias[c] : 0.0f);
@@ -100,7 +100,7 @@ static inline __attribute__((always_inline)) void micro_few_channels(const struc
             prefetched = conv2d_prefetch(prefetched, 1);
 #pragma GCC unroll 2
             for (int v = 0; v < vectors; v++)
-                x[v] = _mm512_maskz_loadu_ps(inside[v], in + v * FEW_LANES);
+                x[v] = _mm512_maskz_loadu_ps(inside[v], in + v * LANES);
 #pragma GCC unroll 8
             for (int c = 0; c < channels; c++) {
                 const __m512 w = _mm512_set1_ps(weights[c]);
@@ -112,7 +112,7 @@ static inline __attribute__((always_inline)) void micro_few_channels(const struc
     }
 #pragma GCC unroll 2
     for (int v = 0; v < vectors; v++)
-        store_few(t, acc[v], v * FEW_LANES);
+        store_few(t, acc[v], v * LANES);
 }
 
 /* One function a number of vectors, with a loop for each number of channels, rounded up to even. */
@@ -144,7 +144,7 @@ static void micro_few_2(const struct conv2d_tile *tile)
 }
 
 #define EIGHT(name) name, name, name, name, name, name, name, name
-static const conv2d_micro few_plain[FEW_VECTORS * FEW_LANES] = {
+static const conv2d_micro few_plain[FEW_VECTORS * LANES] = {
     EIGHT(micro_few_1),
     EIGHT(micro_few_1),
     EIGHT(micro_few_2),

@@ -120,13 +120,13 @@ static inline __attribute__((always_inline)) void micro(const struct conv2d_tile
                                  t->alpha, t->beta);
 }
 
-#define DEFINE(part, step, width)                                                                    \
-    static void micro_##part##_##step##_##width(const struct conv2d_tile *tile)                      \
+#define DEFINE(part, step, width)                                                                  \
+    static void micro_##part##_##step##_##width(const struct conv2d_tile *tile)                    \
     {                                                                                              \
         enum { VECTORS = part < MAX_VECTORS ? part : MAX_VECTORS };                                \
-        CONV2D_FOR_TILES(t, tile, width, step,                                                       \
+        CONV2D_FOR_TILES(t, tile, width, step,                                                     \
             for (int at = 0; at < part * VF; at += VECTORS * VF)                                   \
-                micro(t, at, VECTORS, step, width))                                                  \
+                micro(t, at, VECTORS, step, width))                                                \
     }
 #define NAME(part, step, width) micro_##part##_##step##_##width,
 

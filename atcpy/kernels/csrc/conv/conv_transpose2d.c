@@ -227,7 +227,7 @@ static void run_phase(const struct drive *d, const struct phase *f, struct conv2
         tile.in = in + r * d->row_stride;
         tile.dst = d->y + y_at;
         tile.residual = d->residual != NULL ? d->residual + y_at : NULL;
-        conv2d_run_row(d->meter, d->isa, &tile, NULL, CONV_C0, f->blocks, &cut);
+        conv2d_run_row(d->meter, d->isa, &tile, NULL, &cut);
     }
 }
 

@@ -427,7 +427,7 @@ static void multiply(const struct drive *d, const struct run *run, int64_t tiles
             };
             const int blocks = (int)min_i64(max_blocks, run->blocks - block);
             const struct conv2d_row row = conv2d_cut_row(d->gemm, &tile, step, blocks, tiles);
-            conv2d_run_row(d->meter, d->gemm, &tile, &next, step, blocks, &row);
+            conv2d_run_row(d->meter, d->gemm, &tile, &next, &row);
         }
     }
 }

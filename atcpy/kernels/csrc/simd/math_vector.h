@@ -13,11 +13,16 @@
  */
 static const float vf_exp_scale = 0x1p24f, vf_exp_lowest = -104.665f;
 
+/* x − n·ln 2. ln 2 comes in two parts; the first product is exact. */
+static inline vf vf_rest(vf x, vf n)
+{
+    return vf_fnma(n, vf_set1(1.42860677e-6f), vf_fnma(n, vf_set1(0.693145752f), x));
+}
+
 /* e^r − 1 for r = x − n·ln 2, |r| ≤ ln 2 / 2 */
 static inline vf vf_expm1_of_rest(vf x, vf n)
 {
-    vf r = vf_fnma(n, vf_set1(0.693145752f), x); /* ln 2 in two parts; the first product is exact */
-    r = vf_fnma(n, vf_set1(1.42860677e-6f), r);
+    const vf r = vf_rest(x, n);
     vf q = vf_set1(1.38825073e-3f);
     q = vf_fma(q, r, vf_set1(8.36659595e-3f));
     q = vf_fma(q, r, vf_set1(4.16672006e-2f));
@@ -65,8 +70,7 @@ static inline vf vf_exp_split(vf x, vf *n)
      */
     const vf shift = vf_set1(0x1.8p19f), sum = vf_fma(x, vf_set1(1.44269504f), shift);
     *n = sum - shift;
-    vf r = vf_fnma(*n, vf_set1(0.693145752f), x); /* as below */
-    r = vf_fnma(*n, vf_set1(1.42860677e-6f), r);
+    const vf r = vf_rest(x, *n);
     const vf root = vf_pick(roots, sum), rest = vf_pick(rests, sum);
     const vf q = vf_fma(vf_set1(0.166666667f), r, vf_set1(0.5f));
     return root + vf_fma(vf_fma(q, r * r, r), root, rest);
@@ -102,8 +106,7 @@ static inline vf vf_exp_scaled(vf x)
         5.14061e-9f,  -8.69727e-9f};
     const vf shift = vf_set1(0x1.8p18f + 24), sum = vf_fma(x, vf_set1(1.44269504f), shift);
     const vf n = sum - shift, power = vf_power(sum);
-    vf r = vf_fnma(n, vf_set1(0.693145752f), x);
-    r = vf_fnma(n, vf_set1(1.42860677e-6f), r);
+    const vf r = vf_rest(x, n);
     const vf q = vf_fma(vf_fma(vf_set1(0.166666667f), r, vf_set1(0.5f)), r, vf_set1(1.0f));
     return vf_fma(vf_fma(q, r, vf_pick_of_two(rests, sum)), power, power);
 }
