@@ -2,6 +2,8 @@
  */
 #include "conv/winograd2d.h"
 
+#include "conv/tile_positions.h"
+
 /* Filters are transformed once for so many tiles: the estimate by which ops/conv/winograd.py
  * chooses.
  */
@@ -118,12 +120,12 @@ bool winograd2d_has_small_tiles(const struct task_view *task)
  * few, a thread keeps them for the chunks that follow.
  */
 struct blocking {
-    int64_t tile, in;                /* results and inputs of a tile in a row */
-    int64_t inputs, filters, sums;   /* of a tile, for a pair of channels, as they are multiplied */
-    int64_t tile_rows, tile_columns; /* of a picture */
-    int64_t tiles;                   /* of all pictures */
-    int64_t chunk, chunks;           /* tiles of a chunk, and how many of them there are */
-    int64_t c1, c1_run; /* blocks of input channels, and how many of them are summed in a run */
+    int64_t tile, in;              /* results and inputs of a tile in a row */
+    int64_t inputs, filters, sums; /* of a tile, for a pair of channels, as they are multiplied */
+    struct tile_grid grid;
+    int64_t tiles;         /* of all pictures */
+    int64_t chunk, chunks; /* tiles of a chunk, and how many of them there are */
+    int64_t c1, c1_run;    /* blocks of input channels, and how many of them are summed in a run */
     int64_t runs;
     int64_t oc_pairs;
     bool keeps_filters;
@@ -152,8 +154,7 @@ static struct blocking block(const struct winograd2d_params *p, const struct atc
     struct blocking b = {
         .tile = p->tile,
         .in = is_strided(p) ? WINO_STRIDED_IN : p->tile + WINO_TAPS - 1,
-        .tile_rows = ceil_div(p->oh, p->tile),
-        .tile_columns = ceil_div(p->ow, p->tile),
+        .grid = {ceil_div(p->oh, p->tile), ceil_div(p->ow, p->tile)},
         .c1 = ceil_div(p->c, CONV_C0),
         .oc_pairs = ceil_div(ceil_div(p->m, CONV_C0), CONV_PAIR),
     };
@@ -163,7 +164,7 @@ static struct blocking block(const struct winograd2d_params *p, const struct atc
         b.sums = WINO_STRIDED_SUMS * WINO_STRIDED_SUMS;
     }
     const int64_t vnni = best_vnni(p), bytes = (int64_t)sizeof(float) / vnni;
-    b.tiles = p->n * b.tile_rows * b.tile_columns;
+    b.tiles = p->n * b.grid.rows * b.grid.columns;
     const int64_t tile_bytes = b.inputs * b.c1 * CONV_C0 * bytes;
     const int64_t items = cpu->threads > 1 ? atc_min_items(cpu, MIN_ITEMS) : 1;
     const int64_t for_items = ceil_div(b.tiles, ceil_div(items, b.oc_pairs));
@@ -248,45 +249,16 @@ struct drive {
     float *sums;    /* [sums][CONV_PAIR][chunk][16] */
 };
 
-struct position {
-    int64_t n, row, column; /* of a tile, in tiles */
-};
-
-static struct position position_of(const struct blocking *b, int64_t tile)
-{
-    const int64_t row = tile / b->tile_columns;
-    return (struct position){row / b->tile_rows, row % b->tile_rows, tile % b->tile_columns};
-}
-
-static void next_tile(const struct blocking *b, struct position *at)
-{
-    if (++at->column < b->tile_columns)
-        return;
-    at->column = 0;
-    if (++at->row < b->tile_rows)
-        return;
-    at->row = 0;
-    at->n++;
-}
-
-/* Which of the `count` positions from `first` on lie in [0, size): those in [*begin, *end). */
-static void find_inside(int64_t first, int64_t count, int64_t size, int64_t *begin, int64_t *end)
-{
-    *begin = first < 0 ? min_i64(-first, count) : 0;
-    const int64_t last = size - first;
-    *end = last < *begin ? *begin : min_i64(last, count);
-}
-
 static void transform_inputs(const struct drive *d, int64_t first, int64_t tiles)
 {
     static const float zeros[WINO_MAX_IN * CONV_C0];
     const struct winograd2d_params *p = d->p;
     const struct blocking *b = &d->b;
     const int64_t pixel = conv2d_floats(p->x_type, CONV_C0), plane = p->h * p->w * pixel;
-    const struct position start = position_of(b, first);
+    const struct tile_position start = tile_position_of(&b->grid, first);
     for (int64_t c1 = 0; c1 < b->c1; c1++) {
-        struct position at = start;
-        for (int64_t t = 0; t < tiles; t++, next_tile(b, &at)) {
+        struct tile_position at = start;
+        for (int64_t t = 0; t < tiles; t++, next_tile(&b->grid, &at)) {
             if (atc_spend(d->meter, MATRIX))
                 return;
             const int64_t row = at.row * b->tile * p->sh - p->pt;
@@ -442,8 +414,8 @@ static void finish(const struct drive *d, int64_t first, int64_t tiles, int64_t 
     float bias[CONV_PAIR * CONV_C0];
     conv2d_fill_bias(bias, d->bias, block0 * CONV_C0, p->m);
     for (int block = 0; block < blocks; block++) {
-        struct position at = position_of(b, first);
-        for (int64_t t = 0; t < tiles; t++, next_tile(b, &at)) {
+        struct tile_position at = tile_position_of(&b->grid, first);
+        for (int64_t t = 0; t < tiles; t++, next_tile(&b->grid, &at)) {
             if (atc_spend(d->meter, MATRIX))
                 return;
             const int64_t row = at.row * b->tile, column = at.column * b->tile;
