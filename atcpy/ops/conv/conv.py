@@ -49,16 +49,21 @@ def conv_window(node: Node, weights: Value) -> Window:
 
 
 def infer_conv(node: Node, known: Known) -> Sequence[TensorDesc]:
+    """The shape of the convolution, in the type of the input."""
+    x = node.operand(0).desc
+    return [TensorDesc.plain(x.dtype, convolved(node, x, node.operand(1).desc, node.input(2)))]
+
+
+def convolved(node: Node, x: TensorDesc, w: TensorDesc, bias: Value | None) -> Shape | None:
     """[N, C, S…] with weights [M, C/group, K…] gives [N, M, S'…]."""
-    x, w = node.operand(0).desc, node.operand(1).desc
     if x.shape is None or w.shape is None:
-        return [TensorDesc.plain(x.dtype, None)]
+        return None
     if not w.is_static:  # computed, as the filters of a convolution that is the gradient of another are
-        return [of_unknown_window(node, x, w.shape[0])]
-    check_weights(node, x.shape, w.static_shape, transposed=False)
+        return of_unknown_window(node, x, w.shape[0]).shape
+    check_weights(node, x.shape, w.static_shape, bias, transposed=False)
     window = window_of(node, tuple(w.static_shape[2:]), x.shape[2:])
     spatial: tuple[Dim, ...] = tuple(output_size(node, size, window, axis) for axis, size in enumerate(x.shape[2:]))
-    return [TensorDesc.plain(x.dtype, (x.shape[0], w.static_shape[0], *spatial))]
+    return (x.shape[0], w.static_shape[0], *spatial)
 
 
 def of_unknown_window(node: Node, x: TensorDesc, channels: Dim) -> TensorDesc:
@@ -69,7 +74,7 @@ def of_unknown_window(node: Node, x: TensorDesc, channels: Dim) -> TensorDesc:
     )
 
 
-def check_weights(node: Node, x: Shape, w: StaticShape, *, transposed: bool) -> None:
+def check_weights(node: Node, x: Shape, w: StaticShape, bias: Value | None, *, transposed: bool) -> None:
     """Raises ModelInvalid unless weights [M, C/group, K…], or [C, M/group, K…] if transposed, fit the input, the bias
     and the attributes.
     """
@@ -83,7 +88,6 @@ def check_weights(node: Node, x: Shape, w: StaticShape, *, transposed: bool) -> 
         raise ModelInvalid("EZ8888", where=node, what=f"input has {x[1]} channels, weights {list(w)} want {c}")
     if 0 in w[2:]:
         raise ModelInvalid("EZ8888", where=node, what=f"weights {list(w)} have no taps")
-    bias = node.input(2)
     if bias is not None and bias.desc.is_static and bias.desc.static_shape != (m,):
         raise ModelInvalid("EZ8888", where=node, what=f"bias {list(bias.desc.static_shape)} for {m} output channels")
     stated = node.ints_attr("kernel_shape", w[2:])
@@ -161,7 +165,7 @@ def lower_conv(node: Node) -> Iterable[KernelCall]:
     params |= {
         step: 1
         for step, count in (("sh", "oh"), ("sw", "ow"), ("dh", "kh"), ("dw", "kw"))
-        if _is_never_taken(params[step], params[count])
+        if is_never_taken(params[step], params[count])
     }
     if is_depthwise(node, node.operand(1)):
         yield KernelCall("depthwise2d", src, (y,), params | activation_types(node))
@@ -225,7 +229,10 @@ def merged_groups_of(node: Node) -> int:
 _ANY_STRIDE = 2**15  # the kernels take a stride below, however many results there are
 
 
-def _is_never_taken(step: ParamValue, count: ParamValue) -> bool:
+def is_never_taken(step: ParamValue, count: ParamValue) -> bool:
+    """Whether a stride is over one result, or a dilation over one tap. A count that is open is taken for more, but
+    where the step is so large that the kernel would refuse it.
+    """
     if is_symbolic(count) and isinstance(step, int) and step < _ANY_STRIDE:
         return False
     return count == 1

@@ -42,7 +42,7 @@ def infer_conv_transpose(node: Node, known: Known) -> Sequence[TensorDesc]:
         return [TensorDesc.plain(x.dtype, None)]
     if not w.is_static:
         return [of_unknown_window(node, x, unnamed_dim(node, 1))]
-    check_weights(node, x.shape, w.static_shape, transposed=True)
+    check_weights(node, x.shape, w.static_shape, node.input(2), transposed=True)
     sizes = result_sizes(node, x.shape[2:], w.static_shape[2:])
     return [TensorDesc.plain(x.dtype, (x.shape[0], w.static_shape[1] * node.int_attr("group", 1), *sizes))]
 

@@ -19,7 +19,7 @@ from math import prod
 from atcpy.errors import ModelInvalid
 from atcpy.ir import NC1HWC0, DType, Engine, Format, FormatKind, Node, Reject, TensorDesc, Value
 from atcpy.ir.shape import StaticShape
-from atcpy.ops.conv.conv import MAX_PLAIN_CHANNELS, conv_window, is_depthwise
+from atcpy.ops.conv.conv import MAX_PLAIN_CHANNELS, conv_window, convolved, is_depthwise, is_never_taken
 from atcpy.ops.core.opdef import KernelCall, Known, Layout, OpDef, ParamValue, Trait, register_operator
 from atcpy.ops.matmul.matmul import infer_matmul
 
@@ -68,6 +68,13 @@ def infer_qgemm(node: Node, known: Known) -> Sequence[TensorDesc]:
     if len(a) != 2 or len(b) != 2 or a[1] != b[0]:
         raise ModelInvalid("EZ8888", where=node, what=f"{x} and {w} cannot be multiplied")
     return [TensorDesc.plain(dtype, (a[0], b[1]))]
+
+
+def infer_integer_conv(node: Node, known: Known) -> Sequence[TensorDesc]:
+    """The shape of the convolution: of sums in int32, or in the type of the result's zero point."""
+    of = operands_of(node)
+    dtype = DType.INT32 if of.y_zero is None else of.y_zero.desc.dtype
+    return [TensorDesc.plain(dtype, convolved(node, of.x.desc, of.w.desc, of.bias))]
 
 
 def infer_fused_conv(node: Node, known: Known) -> Sequence[TensorDesc]:
@@ -251,7 +258,8 @@ def lower_integer_conv(node: Node) -> Iterable[KernelCall]:
     params: dict[str, ParamValue] = {
         "n": n, "c": c, "h": h, "w": w, "oh": oh, "ow": ow, "kh": kh, "kw": kw,
         # A stride that one result never takes, or a dilation that one tap never takes, may be of any size.
-        "sh": sh if oh > 1 else 1, "sw": sw if ow > 1 else 1, "dh": dh if kh > 1 else 1, "dw": dw if kw > 1 else 1,
+        "sh": 1 if is_never_taken(sh, oh) else sh, "sw": 1 if is_never_taken(sw, ow) else sw,
+        "dh": 1 if is_never_taken(dh, kh) else dh, "dw": 1 if is_never_taken(dw, kw) else dw,
         "pt": pt, "pl": pl,
     }  # fmt: skip
     if src_c0 == C0 and is_depthwise(node, of.w):
@@ -286,6 +294,7 @@ for _name, weights in (("ConvInteger", 1), ("QLinearConv", 3)):
     register_operator(
         OpDef(
             name=_name,
+            infer=infer_integer_conv,
             engines={Engine.AICORE: supports_integer_conv},
             layout=layout_integer_conv,
             lower=lower_integer_conv,
