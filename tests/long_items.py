@@ -13,6 +13,7 @@ import numpy as np
 from atcpy.ir.tensor import Array
 from atcpy.ops.conv.winograd import as_winograd
 from atcpy.ops.core.opdef import KernelCall
+from atcpy.ops.quant import qwinograd
 
 
 @dataclass(frozen=True)
@@ -237,6 +238,15 @@ def winograd_convolution() -> LongItem:
 
     x, w = np.ones((1, 65536, 4, 4), np.float32), np.ones((16, 65536, 3, 3), np.float32)
     return LongItem("Conv", [x, w], expected, {"pads": (1, 1, 1, 1)}, [1], rewrite=as_winograd)
+
+
+def winograd_convolution_of_bytes() -> LongItem:
+    def expected(x: Array, w: Array) -> Array:
+        inside = np.array([2, *[3] * 26, 2])
+        return np.broadcast_to(np.outer(inside, inside).astype("i4") * x.shape[1], (1, w.shape[0], 28, 28))
+
+    x, w = np.ones((1, 4096, 28, 28), np.uint8), np.ones((16, 4096, 3, 3), np.int8)
+    return LongItem("ConvInteger", [x, w], expected, {"pads": (1, 1, 1, 1)}, [1], rewrite=qwinograd.as_winograd)
 
 
 def wide_convolution() -> LongItem:
@@ -497,6 +507,7 @@ LONG_ITEMS: dict[str, tuple[str, Callable[[], LongItem]]] = {
         ), "qgemm": (product_of_bytes,),
         "int4_matmul": (product_of_four_bits,),
         "conv2d": (convolution,), "winograd2d": (winograd_convolution,),
+        "qwinograd2d": (winograd_convolution_of_bytes,),
         "convnd": (wide_convolution, convolution_of_packed_windows), "conv_transpose2d": (transposed_convolution,),
         "depthwise2d": (depthwise_convolution,), "pool2d": (pooling, wide_window),
         "poolnd": (powers, pooling_of_volumes),

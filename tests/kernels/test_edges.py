@@ -455,6 +455,7 @@ ELSEWHERE = {
     "transdata": "test_transdata.py",
     "graph_kernel": "test_graph_kernel.py",
     "winograd2d": "test_winograd2d.py",
+    "qwinograd2d": "test_qwinograd2d.py",
     "range": "test_range.py",
     "random": "../ops/test_random.py",
 }  # NaN and infinity spread to whole tiles, in each row by its own sums

@@ -111,7 +111,7 @@ static const char *check_addend(const struct task_view *task, int64_t elements)
     return NULL;
 }
 
-static const char *check(const struct task_view *task)
+const char *qgemm_problem(const struct task_view *task)
 {
     const struct qgemm_params *p = task->params;
     if ((task->n_src != QGEMM_OPERANDS && task->n_src != QGEMM_SHARED_OPERANDS) || task->n_dst != 1)
@@ -146,14 +146,14 @@ bool qgemm_fills_tiles(const struct task_view *task)
     return (qgemm_reads_rows(p) || p->k_c0 == 1) && p->oh * p->ow > 1;
 }
 
-static int64_t products(const void *params)
+int64_t qgemm_products(const void *params)
 {
     const struct qgemm_params *p = params;
     const int64_t results = atc_mul(atc_mul(p->n, p->m), atc_mul(p->oh, p->ow));
     return atc_mul(results, atc_mul(p->cg, atc_mul(p->kh, p->kw)));
 }
 
-static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
+struct kernel_cost qgemm_cost(const void *params, const struct atc_cpu *cpu)
 {
     const struct qgemm_params *p = params;
     const struct qgemm_blocking b = qgemm_block(p, cpu);
@@ -165,5 +165,5 @@ static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
                                 .scratch = qgemm_scratch_of(p, &b).bytes};
 }
 
-DEFINE_FAMILY(qgemm, QGEMM_FIELDS, .check = check, .cost = cost, .products = products,
-              .inplace = 1u << QGEMM_ADDEND);
+DEFINE_FAMILY(qgemm, QGEMM_FIELDS, .check = qgemm_problem, .cost = qgemm_cost,
+              .products = qgemm_products, .inplace = 1u << QGEMM_ADDEND);

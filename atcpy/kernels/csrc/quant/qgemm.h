@@ -42,12 +42,16 @@ enum {
     QGEMM_MAX_TILE_ROWS = 32, /* of a tile on any ISA */
 };
 
+/* What products of integers, however they are computed, have in common. */
+#define QGEMM_TYPES(I64, ENUM)                                                                     \
+    I64(w_zeros) I64(w_scales) I64(x_signed) I64(w_signed) ENUM(result, qgemm_results)
+#define QGEMM_ADDENDS(I64, F64)                                                                    \
+    F64(product_scale) F64(addend_scale) F64(sum_offset) I64(sum_zero)
 #define QGEMM_FIELDS(I64, I64S, F64, ENUM)                                                         \
     I64(n)                                                                                         \
     I64(c) I64(h) I64(w) I64(m) I64(oh) I64(ow) I64(kh) I64(kw) I64(sh) I64(sw) I64(dh) I64(dw)    \
-        I64(pt) I64(pl) I64(group) I64(cg) I64(mg) I64(src_c0) I64(k_c0) I64(dst_c0) I64(w_packed)           \
-            I64(w_batched) I64(w_zeros) I64(w_scales) I64(x_signed) I64(w_signed)                  \
-                ENUM(result, qgemm_results) F64(product_scale) F64(addend_scale) F64(sum_offset) I64(sum_zero)
+        I64(pt) I64(pl) I64(group) I64(cg) I64(mg) I64(src_c0) I64(k_c0) I64(dst_c0) I64(w_packed) \
+            I64(w_batched) QGEMM_TYPES(I64, ENUM) QGEMM_ADDENDS(I64, F64)
 DECLARE_PARAMS(qgemm, QGEMM_FIELDS)
 
 enum {
@@ -206,9 +210,34 @@ struct qgemm_types {
 const char *qgemm_check_operands(const struct task_view *task, const struct qgemm_types *types);
 extern const char *const qgemm_results[];
 
+/* What qgemm's checker says of a task with its arguments, how many products it sums, and what it
+ * costs.
+ */
+const char *qgemm_problem(const struct task_view *task);
+int64_t qgemm_products(const void *params);
+struct kernel_cost qgemm_cost(const void *params, const struct atc_cpu *cpu);
+
+/* A zero point out of `count`, one or one a column; 0 where they are left out. */
+static inline int32_t qgemm_zero_at(const uint8_t *zeros, int64_t count, int64_t at, bool is_signed)
+{
+    if (zeros == NULL)
+        return 0;
+    const uint8_t byte = zeros[count == 1 ? 0 : at];
+    return is_signed ? (int8_t)byte : byte;
+}
+
+/* How the addend of a task, if it has one, is added. */
+struct qgemm_sum qgemm_sum_of(const struct qgemm_params *p, const void *addend);
+
 /* Scales and biases of `columns` columns from `first` on; the rest of `to` is left alone. */
 void qgemm_fill(struct qgemm_columns *to, const struct kernel_args *args, enum qgemm_result result,
                 int64_t first, int64_t columns, int64_t w_scales);
+
+static inline enum atc_dtype qgemm_result_type(const struct qgemm_params *p)
+{
+    static const enum atc_dtype types[] = {DTYPE_I32, DTYPE_F32, DTYPE_I8, DTYPE_U8};
+    return types[p->result];
+}
 
 static inline int64_t qgemm_k(const struct qgemm_params *p)
 {

@@ -4,12 +4,6 @@
 
 #include "quant/qgemm.h"
 
-static inline enum atc_dtype qgemm_result_type(const struct qgemm_params *p)
-{
-    static const enum atc_dtype types[] = {DTYPE_I32, DTYPE_F32, DTYPE_I8, DTYPE_U8};
-    return types[p->result];
-}
-
 static inline bool qgemm_is_matrix(const struct qgemm_params *p)
 {
     return p->kh == 1 && p->kw == 1 && p->sh == 1 && p->sw == 1 && p->pt == 0 && p->pl == 0 &&

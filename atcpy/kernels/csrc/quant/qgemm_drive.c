@@ -31,14 +31,6 @@ struct drive {
     const uint8_t *x;              /* of the first result of the chunk */
 };
 
-static int32_t zero_at(const uint8_t *zeros, int64_t count, int64_t at, bool is_signed)
-{
-    if (zeros == NULL)
-        return 0;
-    const uint8_t byte = zeros[count == 1 ? 0 : at];
-    return is_signed ? (int8_t)byte : byte;
-}
-
 /* Numbers `first` … of each column, and 0 for columns that are not there; one for all if it is one.
  */
 static void take_floats(const float *from, int64_t count, int64_t first, int64_t columns,
@@ -96,7 +88,7 @@ static void fill_columns(const struct drive *d, int64_t first, int64_t columns,
         /* Without sums of rows, every zero point is the middle. */
         const int32_t zero =
             d->needs_sums && i < columns
-                ? zero_at(d->args->src[QGEMM_W_ZERO], p->w_zeros, first + i, p->w_signed == 1)
+                ? qgemm_zero_at(d->args->src[QGEMM_W_ZERO], p->w_zeros, first + i, p->w_signed == 1)
                 : middle;
         sums[i] = (int32_t)((uint32_t)sums[i] - products * (uint32_t)zero);
         to->w_zero[i] = zero - middle;
@@ -496,7 +488,7 @@ static void run_item(struct drive *d, int64_t item)
 static bool any_zero(const struct drive *d)
 {
     for (int64_t i = 0; i < d->p->w_zeros; i++)
-        if (zero_at(d->args->src[QGEMM_W_ZERO], d->p->w_zeros, i, d->p->w_signed == 1) !=
+        if (qgemm_zero_at(d->args->src[QGEMM_W_ZERO], d->p->w_zeros, i, d->p->w_signed == 1) !=
             (d->p->w_signed == 1 ? 0 : 128))
             return true;
     return false;
@@ -524,11 +516,9 @@ static void fill_steps(struct drive *d)
         }
 }
 
-/* How an addend is added. */
-static struct qgemm_sum sum_of(const struct kernel_args *args)
+struct qgemm_sum qgemm_sum_of(const struct qgemm_params *p, const void *addend)
 {
-    const struct qgemm_params *p = args->params;
-    if (args->src[QGEMM_ADDEND] == NULL)
+    if (addend == NULL)
         return (struct qgemm_sum){0};
     return (struct qgemm_sum){
         .product_scale = (float)p->product_scale,
@@ -556,11 +546,11 @@ void qgemm_drive(const struct kernel_args *args, const struct qgemm_isa *isa)
     const uint8_t *x_zero = args->src[QGEMM_X_ZERO];
     d.source = (struct qgemm_source){
         .args = args, .p = p, .x = args->src[QGEMM_X], .outside = x_zero == NULL ? 0 : *x_zero};
-    d.x_zero =
-        isa->reads_signed ? zero_at(x_zero, 1, 0, p->x_signed == 1) : d.source.outside ^ d.x_flip;
-    d.y_zero = zero_at(args->src[QGEMM_Y_ZERO], 1, 0, p->result == QGEMM_I8);
+    d.x_zero = isa->reads_signed ? qgemm_zero_at(x_zero, 1, 0, p->x_signed == 1)
+                                 : d.source.outside ^ d.x_flip;
+    d.y_zero = qgemm_zero_at(args->src[QGEMM_Y_ZERO], 1, 0, p->result == QGEMM_I8);
     d.needs_sums = any_zero(&d);
-    d.sum = sum_of(args);
+    d.sum = qgemm_sum_of(p, args->src[QGEMM_ADDEND]);
     d.item_bytes = atc_item_bytes((int)qgemm_result_type(p));
     const struct qgemm_scratch scratch = qgemm_scratch_of(p, &d.b);
     d.copied_x = args->scratch;
