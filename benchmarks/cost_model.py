@@ -33,6 +33,7 @@ from atcpy.kernels import _kernels
 from atcpy.kernels.cpu import cpu_model
 from atcpy.kernels.table import kernel_table
 from atcpy.ops.conv import winograd
+from atcpy.ops.quant import qwinograd
 from atcpy.passes.compile import choose_winograd
 from atcpy.runtime.profile import TaskCost
 from atcpy.runtime.roofline import Roofline, measure_roofline
@@ -49,6 +50,11 @@ WINOGRAD: Final[tuple[Shape, ...]] = (
         (28, 128, 128), (28, 32, 256), (20, 128, 128), (14, 256, 256), (14, 512, 512), (14, 32, 32), (10, 256, 256),
         (8, 128, 128), (7, 512, 512), (7, 64, 64), (4, 512, 512), (320, 16, 32, 2), (160, 32, 64, 2), (80, 64, 128, 2),
         (56, 128, 128, 2), (40, 128, 256, 2), (28, 256, 256, 2), (28, 32, 32, 2), (14, 512, 512, 2), (14, 64, 64, 2),
+    )  # fmt: skip
+WINOGRAD_OF_BYTES: Final[tuple[Shape, ...]] = (
+        (112, 16, 16), (112, 32, 64), (112, 64, 64), (80, 32, 32), (56, 16, 16), (56, 64, 64), (56, 128, 128),
+        (28, 32, 32), (28, 64, 64), (28, 128, 128), (28, 256, 256), (20, 48, 48), (20, 192, 192), (14, 64, 64),
+        (14, 128, 128), (14, 256, 256), (14, 512, 512), (10, 192, 192), (7, 64, 64), (7, 512, 512),
     )  # fmt: skip
 PAGE: Final = """# The cost model against the clock
 
@@ -81,7 +87,10 @@ The shapes of each family whose unit of work takes longest or shortest against t
 The compiler takes `winograd2d` where the estimate of `atcpy/ops/conv/winograd.py` is {smallest} or more, at stride 2
 {strided} ([ADR 0022](adr/0022-winograd-transforms-filters-in-each-run.md),
 [0030](adr/0030-convolutions-at-stride-2-in-tiles.md)). The estimate lies between AVX-512 and AVX2, since a
-package does not depend on the CPU. A choice is right if it loses at most 5 % here: {right} of {of} are.
+package does not depend on the CPU. It takes `qwinograd2d` for convolutions of bytes where that of
+`atcpy/ops/quant/qwinograd.py` is {of_bytes} or more ([0032](adr/0032-winograd-of-bytes-is-exact.md)), which is the gain
+on AVX-512 VNNI of weights that come from L3; AVX2 gains more. A choice is right if it loses at most 5 % here: {right}
+of {of} are.
 
 {gains}
 """
@@ -143,6 +152,14 @@ def _array(weight: Any) -> npt.NDArray[Any]:
 def _conv(h: int, c: int, m: int, kernel: int, stride: int = 1, group: int = 1) -> Node:
     attrs = (("strides", [stride] * 2), ("group", group), ("pads", [kernel // 2] * 4))
     return Node("Conv", ((1, c, h, h),), ((m, c // group, kernel, kernel),), attrs)
+
+
+def _conv_of_bytes(h: int, c: int, m: int) -> Node:
+    """3x3, from uint8 by int8 of a common size to uint8."""
+    scale, zero = np.float32(0.02).reshape(()), np.uint8(128).reshape(())
+    w = np.random.default_rng(0).integers(-60, 61, (m, c, 3, 3)).astype(np.int8)
+    weights = (scale, zero, w, scale, np.int8(0).reshape(()), np.float32(0.5).reshape(()), zero)
+    return Node("QLinearConv", ((1, c, h, h),), weights, (("pads", [1] * 4),), TensorProto.UINT8)
 
 
 def nodes() -> Iterator[Node]:
@@ -294,6 +311,7 @@ class Gain:
     estimate: float
     measured: float
     least: float = winograd.SMALLEST_GAIN
+    kernels: tuple[str, str] = (winograd.DIRECT, winograd.WINOGRAD)
 
     @property
     def is_chosen(self) -> bool:
@@ -307,30 +325,51 @@ class Gain:
 
 
 def winograd_gains(shapes: Sequence[Shape] = WINOGRAD) -> Iterator[Gain]:
-    """The gains of convolutions of 3x3, each computed both ways in turns."""
+    """The gains of convolutions of 3x3 in float32."""
     for h, c, m, *strides in shapes:
-        node = _conv(h, c, m, 3, *strides)
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "m.onnx"
-            onnx.save(node.model(), path)
-            with (
-                patch.object(choose_winograd, "SMALLEST_GAIN", 0),
-                patch.object(choose_winograd, "STRIDED_GAIN", 0),
-                patch.object(choose_winograd, "gain", side_effect=choose_winograd.gain) as asked,
-            ):
-                atcpy.convert(path, Path(folder) / "w.om")
-                estimates = [winograd.gain(*call.args) for call in asked.call_args_list]
-            atcpy.convert(path, Path(folder) / "d.om", op_select_implmode="high_precision")
-            feeds = feeds_for(path)
-            sessions = [atcpy.InferenceSession(Path(folder) / f"{name}.om", threads=1) for name in "dw"]
-            seconds: tuple[list[float], list[float]] = ([], [])
-            for _ in range(2 * PROFILES):
-                for session, times in zip(sessions, seconds, strict=True):
-                    times.append(sum(t.seconds for t in session.profile(feeds) if t.task.op_type.endswith("Conv")))
-        if estimates:
-            name = ", ".join([f"{h}×{h}, {c} → {m}", *(f"stride {stride}" for stride in strides)])
+        with (
+            patch.object(winograd, "SMALLEST_GAIN", 0),
+            patch.object(winograd, "STRIDED_GAIN", 0),
+            patch.object(winograd, "gain", side_effect=winograd.gain) as asked,
+        ):
+            measured = _measured_gain(_conv(h, c, m, 3, *strides))
+        if asked.called:
+            name = ", ".join([_shape(h, c, m), *(f"stride {stride}" for stride in strides)])
             least = winograd.STRIDED_GAIN if strides else winograd.SMALLEST_GAIN
-            yield Gain(name, estimates[0], min(seconds[0]) / min(seconds[1]), least)
+            yield Gain(name, winograd.gain(*asked.call_args_list[0].args), measured, least)
+
+
+def winograd_gains_of_bytes(shapes: Sequence[Shape] = WINOGRAD_OF_BYTES) -> Iterator[Gain]:
+    """The gains of convolutions of 3x3 in 8 bits."""
+    for h, c, m in shapes:
+        with (
+            patch.object(qwinograd, "LEAST_GAIN", 0),
+            patch.object(qwinograd, "gain", side_effect=qwinograd.gain) as asked,
+        ):
+            measured = _measured_gain(_conv_of_bytes(h, c, m))
+        estimate = qwinograd.gain(*asked.call_args.args)
+        kernels = (qwinograd.DIRECT, qwinograd.WINOGRAD)
+        yield Gain(f"{_shape(h, c, m)}, 8 bits", estimate, measured, qwinograd.LEAST_GAIN, kernels)
+
+
+def _shape(h: int, c: int, m: int) -> str:
+    return f"{h}×{h}, {c} → {m}"
+
+
+def _measured_gain(node: Node) -> float:
+    """How many times longer a convolution takes without Winograd's algorithm, both computed in turns."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "m.onnx"
+        onnx.save(node.model(), path)
+        atcpy.convert(path, Path(folder) / "w.om")
+        atcpy.convert(path, Path(folder) / "d.om", optimization_switch=f"{choose_winograd.NAME}:off")
+        feeds = feeds_for(path)
+        sessions = [atcpy.InferenceSession(Path(folder) / f"{name}.om", threads=1) for name in "dw"]
+        seconds: tuple[list[float], list[float]] = ([], [])
+        for _ in range(2 * PROFILES):
+            for session, times in zip(sessions, seconds, strict=True):
+                times.append(sum(t.seconds for t in session.profile(feeds) if t.task.op_type.endswith("Conv")))
+    return min(seconds[0]) / min(seconds[1])
 
 
 def gain_table(gains: Sequence[Gain]) -> Iterator[str]:
@@ -338,7 +377,7 @@ def gain_table(gains: Sequence[Gain]) -> Iterator[str]:
     yield "| 3×3 convolution | estimate | measured | chosen | |"
     yield "| --- | ---: | ---: | --- | --- |"
     for each in gains:
-        chosen = "winograd2d" if each.is_chosen else "conv2d"
+        chosen = each.kernels[each.is_chosen]
         remark = "" if each.is_right else "⚠"
         yield f"| {each.name} | {each.estimate:.2f} | {each.measured:.2f} | {chosen} | {remark} |"
 
@@ -359,10 +398,10 @@ def main(
             samples += sample(model, model.stem, peaks)
         except AtcError as error:
             print(f"{model.stem}: {error.what}", file=sys.stderr)
-    families, gains = by_family(samples), list(winograd_gains())
+    families, gains = by_family(samples), [*winograd_gains(), *winograd_gains_of_bytes()]
     page = PAGE.format(
         cpu=cpu_model(), isa=_kernels.cpu()[0], good=GOOD, smallest=winograd.SMALLEST_GAIN,
-        strided=winograd.STRIDED_GAIN,
+        strided=winograd.STRIDED_GAIN, of_bytes=qwinograd.LEAST_GAIN,
         models=", ".join(f"`{model.stem}`" for model in models or ()) or "no models",
         families="\n".join(family_table(families)), misses="\n".join(miss_table(families)),
         gains="\n".join(gain_table(gains)), right=sum(gain.is_right for gain in gains), of=len(gains),

@@ -140,6 +140,12 @@ CASES: tuple[str, ...] = (
          v = QuantizeLinear(w, s, z)  u = DequantizeLinear(v, s, z)
          c = Conv<pads = [1,1,1,1], strides = [2,2]>(b, u)
          d = QuantizeLinear(c, s, z)  y = DequantizeLinear(d, s, z) }""",
+    """(float[1,64,24,24] x) => (float[1,48,24,24] y) <float[48,64,3,3] w>
+       { s = Constant<value_float = 0.03125>()  z = Constant<value = uint8 {128}>()
+         a = QuantizeLinear(x, s, z)  b = DequantizeLinear(a, s, z)
+         v = QuantizeLinear(w, s, z)  u = DequantizeLinear(v, s, z)
+         c = Conv<pads = [1,1,1,1]>(b, u)
+         d = QuantizeLinear(c, s, z)  y = DequantizeLinear(d, s, z) }""",
     """(float[1,32,7,6] x) => (float[1,32,7,6] y) <float[32,1,3,3] w>
        { s = Constant<value_float = 0.03125>()  z = Constant<value = uint8 {128}>()
          a = QuantizeLinear(x, s, z)  b = DequantizeLinear(a, s, z)

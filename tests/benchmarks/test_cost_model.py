@@ -54,11 +54,13 @@ def test_the_report_has_each_family_and_convolution(
     shapes = [(n * 64, 64) for n in range(1, 7)]
     monkeypatch.setattr(cost_model, "nodes", lambda: (cost_model.Node("MatMul", (s,), ((64, 64),)) for s in shapes))
     monkeypatch.setattr(cost_model.winograd_gains, "__defaults__", (((14, 32, 32),),))
+    monkeypatch.setattr(cost_model.winograd_gains_of_bytes, "__defaults__", (((20, 48, 48),),))
     monkeypatch.setattr(cost_model, "measure_roofline", lambda threads: PEAKS)
     cost_model.main([Path("models/digits/digits.onnx")])
     page = capsys.readouterr().out
     assert re.search(r"^\| matmul \| [67] \| ", page, re.MULTILINE)
     assert re.search(r"^\| 14×14, 32 → 32 \| [\d.]+ \| [\d.]+ \| (winograd2d|conv2d) \| ", page, re.MULTILINE)
+    assert re.search(r"^\| 20×20, 48 → 48, 8 bits \| [\d.]+ \| [\d.]+ \| (qwinograd2d|qgemm) \| ", page, re.MULTILINE)
     assert "the layers of `digits`" in page
 
 

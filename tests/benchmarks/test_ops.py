@@ -106,9 +106,8 @@ def test_results_are_compared_exactly_but_for_rounding() -> None:
 
 @pytest.mark.slow
 def test_every_family_of_kernels_has_a_case() -> None:
-    sizes = [
-        (case, "medium" if case.name == "Conv 3x3" else "small") for case in op_cases.CASES
-    ]  # for Winograd's kernel
+    of_winograd = {"Conv 3x3": "medium", "QLinearConv 3x3": "large"}
+    sizes = [(case, of_winograd.get(case.name, "small")) for case in op_cases.CASES]
     used = {kernel for case, size in sizes for kernel in ops.measure(case, size, rounds=1, seconds=0.0).kernels}
     rows = kernel_table()
     assert {row.family for row in rows} - {row.family for row in rows if row.name in used} == NOT_BY_ONE_NODE

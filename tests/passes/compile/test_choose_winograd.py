@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from onnx import numpy_helper
 
 from atcpy import InferenceSession
 from atcpy.ir import CompiledModel
@@ -13,6 +14,7 @@ from atcpy.kernels.table import pack_compiled_task, read_number
 from atcpy.om import writer
 from atcpy.ops.conv.winograd import LARGE, SMALL, SMALLEST_GAIN, STRIDED_GAIN, gain, tiles_of
 from atcpy.ops.core.opdef import KernelCall, ParamValue
+from atcpy.ops.quant import qwinograd
 from atcpy.options import convert_options
 from atcpy.stages.pipeline import compile_model
 from tests.models_in_text import model
@@ -201,3 +203,74 @@ def test_small_tiles_stay_within_the_error_of_bfloat16() -> None:
         np.std(InferenceSession(writer.to_bytes(each)).run(None, {"x": x})[0] - expected) for each in (compiled, direct)
     )
     assert small < 2 * definition < 0.02 * expected.std()
+
+
+# --- of bytes ------------------------------------------------------------------------------------
+
+
+def quantised_net(dims: str = "1,64,28,28", weight: int = 20, **options: object) -> tuple[bytes, CompiledModel]:
+    """QLinearConv of bytes by int8 weights up to a magnitude."""
+    n, c, *spatial = dims.split(",")
+    text = f"net (uint8[{dims}] x) => (uint8[{n},48,{','.join(spatial)}] y) <int8[48,{c},3,3] w> "
+    constants = {"s": "float {0.05}", "t": "float {0.002}", "r": "float {0.04}", "z": "uint8 {121}", "v": "int8 {0}"}
+    nodes = " ".join(f"{name} = Constant<value = {value}>()" for name, value in constants.items())
+    proto = model(f"{text} {{ {nodes} y = QLinearConv<pads = [1,1,1,1]>(x, s, z, w, t, v, r, z) }}")
+    channels = int(c)
+    array = np.random.default_rng(0).integers(-weight, weight + 1, (48, channels, 3, 3)).astype(np.int8)
+    [initializer] = proto.graph.initializer
+    initializer.CopyFrom(numpy_helper.from_array(array, initializer.name))
+    return proto.SerializeToString(), compile_model(proto, convert_options({"debug": True, **options}))[0]
+
+
+@pytest.mark.parametrize(
+    ("dims", "options", "family"),
+    [
+        ("1,64,28,28", {}, "qwinograd2d"),
+        ("1,64,28,28", {"op_select_implmode": "high_precision"}, "qwinograd2d"),  # it is exact
+        ("1,64,28,28", {"optimization_switch": "WinogradPass:off"}, "qgemm"),
+        ("1,64,28,28", {"pass_limit": "WinogradPass:0"}, "qgemm"),
+        ("1,64,7,7", {}, "qgemm"),
+        ("1,60,28,28", {}, "qgemm"),  # no whole blocks
+        ("n,64,28,28", {}, "qwinograd2d"),
+        ("1,64,h,28", {}, "qwinograd2d"),
+        ("n,64,h,w", {}, "qwinograd2d"),
+    ],
+    ids=str,
+)
+def test_convolutions_of_bytes_are_the_same_by_either_kernel(
+    dims: str, options: dict[str, object], family: str
+) -> None:
+    proto, compiled = quantised_net(dims, **options)
+    assert families(compiled) == {family}
+    session = InferenceSession(writer.to_bytes(compiled))
+    direct = InferenceSession(writer.to_bytes(quantised_net(dims, optimization_switch="WinogradPass:off")[1]))
+    oracle = open_ort(proto)
+    sizes = [{"n": 2, "h": 30, "w": 33}, {"n": 1, "h": 3, "w": 5}, {"n": 3, "h": 12, "w": 8}]
+    for given in sizes if set(dims) & set("nhw") else sizes[:1]:
+        shape = [given[dim] if dim in given else int(dim) for dim in dims.split(",")]
+        x = np.random.default_rng(0).integers(0, 256, shape).astype(np.uint8)
+        [y] = session.run(None, {"x": x})
+        np.testing.assert_array_equal(y, direct.run(None, {"x": x})[0])
+        assert np.abs(y.astype(int) - oracle.run(None, {"x": x})[0]).max() <= 1  # its scale is rounded otherwise
+
+
+def test_weights_whose_sums_would_not_be_exact_are_left_alone() -> None:
+    """Of 512 channels, random ones up to 127 add up to more than the limit; half of that does not."""
+    assert families(quantised_net("1,512,32,32", 127)[1]) == {"qgemm"}
+    assert families(quantised_net("1,512,32,32", 63)[1]) == {"qwinograd2d"}
+
+
+BYTES: dict[str, ParamValue] = {"c": 64, "m": 64, "oh": 28, "ow": 28}
+
+
+# As measured on AVX-512 VNNI, with weights that come from L3.
+@pytest.mark.parametrize(
+    ("side", "c", "m", "is_faster"),
+    [
+        (56, 64, 64, True), (28, 128, 128, True), (28, 256, 256, True), (112, 32, 64, True), (80, 32, 32, True),
+        (20, 192, 192, True), (14, 256, 256, False), (7, 512, 512, False), (56, 16, 16, False), (7, 64, 64, False),
+    ],
+)  # fmt: skip
+def test_the_estimate_of_bytes_is_on_the_side_that_was_measured(side: int, c: int, m: int, is_faster: bool) -> None:
+    launch = KernelCall("qgemm", (), (), BYTES | {"c": c, "m": m, "oh": side, "ow": side})
+    assert (qwinograd.gain(launch) >= qwinograd.LEAST_GAIN) is is_faster
