@@ -347,7 +347,7 @@ FLAGS: tuple[Flag, ...] = (
         Flag(
             "op_select_implmode",
             _P,
-            "deprecated; high_precision: no convolution by Winograd's algorithm",
+            "deprecated; high_precision: no convolution of floats by Winograd's algorithm",
             default="high_performance",
             choices=("high_precision", "high_performance", "high_precision_for_all", "high_performance_for_all"),
             is_deprecated=True,

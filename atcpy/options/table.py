@@ -184,7 +184,7 @@ TABLE = (
         "op_select_implmode",
         choice(IMPL_MODES),
         ImplMode.HIGH_PERFORMANCE,
-        "whether 3x3 convolutions may be Winograd's, whose rounding errors are larger",
+        "whether 3x3 convolutions of floats may be Winograd's, whose rounding errors are larger",
     ),
     Option(
         "auto_tune_mode",
