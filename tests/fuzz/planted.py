@@ -94,6 +94,8 @@ BUGS = (
     Bug("type not checked", "reduce/cumulate.c", "if (p->dtype != dtype || task", "if (task"),
     Bug("rows behind the last group", "conv/conv2d.c", "min_i64(p->cg, p->c - g * p->cg); /*", "p->cg; /*"),
     Bug("tiles behind the last", "conv/winograd2d.c", "min_i64(b->chunk, b->tiles - first)", "b->chunk"),
+    Bug("tiles behind the last", "quant/qwinograd2d.c", "min_i64(b->chunk, b->tiles - first)", "b->chunk"),
+    Bug("channels behind the last", "quant/qwinograd2d.c", "(int)min_i64(2, d->b.c1 - c1)", "2"),
     Bug("result not bounded", "graph_kernel/graph_kernel.c",
         "if (is_dst && (missing(p, i) & ~(1 << (GK_DIMS - 1))) != 0)", "if (is_dst && missing(p, i) < 0)"),
 )  # fmt: skip

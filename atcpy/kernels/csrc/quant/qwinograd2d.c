@@ -9,7 +9,8 @@
 
 enum {
     MAX_CHANNELS = 1 << 12, /* that one micro-kernel call multiplies */
-    FILTERS = QWINO_TAPS * QWINO_TAPS * QGEMM_PANEL * QGEMM_PANEL, /* bytes for two blocks */
+    FILTERS = QWINO_TAPS * QWINO_TAPS * QGEMM_PANEL *
+        QGEMM_PANEL,      /* bytes, from 16 channels to a panel */
     ITEMS_PER_THREAD = 2, /* each thread transforms the filters or the inputs of all its items */
     GOOD_CHUNK = 49,      /* less, and transforms of filters take longer than reads from L3 */
     MIN_CHUNK = 14,       /* less, and they take longer than the products */
@@ -350,13 +351,13 @@ static void fill_columns(const struct drive *d, int64_t panel, struct qgemm_colu
     memcpy(sums, panel_at(d, panel) + panel_bytes(d) - QGEMM_BLOCK, sizeof sums);
     memset(to, 0, sizeof *to);
     qgemm_fill(to, d->args, (enum qgemm_result)p->result, first, columns, p->w_scales);
-    const int64_t twice = 2 * d->x_zero + (p->x_signed == 1 ? 1 : -255);
+    const int64_t products = p->c * (QWINO_TAPS * QWINO_TAPS);
+    const int64_t limits = p->x_signed == 1 ? INT8_MIN + INT8_MAX : UINT8_MAX; /* of x, summed */
     for (int64_t i = 0; i < QGEMM_PANEL; i++) {
-        const int64_t products = p->c * (QWINO_TAPS * QWINO_TAPS);
         const int64_t sum = sums[i] - products * w_zero_at(d, first + i);
-        const uint32_t found = (uint32_t)(-twice * sum / 2);
-        to->start[i] = (int32_t)((uint32_t)to->start[i] + found);
-        middle[i] = (int32_t)(found << QWINO_SHIFT);
+        const uint32_t half_way = (uint32_t)((limits - 2 * d->x_zero) * sum / 2);
+        to->start[i] = (int32_t)((uint32_t)to->start[i] + half_way);
+        middle[i] = (int32_t)(half_way << QWINO_SHIFT);
     }
 }
 
