@@ -74,19 +74,26 @@ def stride_of(call: KernelCall) -> int:
 
 
 def gain(call: KernelCall, tile: int = LARGE) -> float:
-    """Estimate how many times faster Winograd is with one of `tiles_of`, for one picture of the batch, of the example's
-    size if that is open.
+    """Estimate how many times faster Winograd is with one of `tiles_of`, for pictures of the example's size if that is
+    open, and for one picture if the size of the batch is.
     """
     (c, m), (oh, ow) = _channels(call), map(example, _picture(call))
-    tiles = -(-oh // tile) * -(-ow // tile)
+    n = batch_of(call)
+    tiles = n * -(-oh // tile) * -(-ow // tile)
     c_blocks, m_blocks = -(-c // C0), -(-m // C0)
     rate = 2 if call.params["weights"] == _PAIRS else 1
     form = _FORMS[tile, stride_of(call)]
     products = form.products * tiles * c * m_blocks / (rate if tile == SMALL else 1)
     filters = form.of_filters * c * m_blocks * -(-tiles // _CHUNK)
     borders = tiles * (form.of_inputs * c_blocks + form.of_results * m_blocks)
-    direct = _KERNEL**2 * oh * ow * c * m_blocks / rate
+    direct = _KERNEL**2 * n * oh * ow * c * m_blocks / rate
     return direct / (products + filters + borders)
+
+
+def batch_of(call: KernelCall) -> int:
+    """The pictures of a launch, or one if their number is open."""
+    n = _size(call, "n")
+    return 1 if is_symbolic(n) else n
 
 
 def _is_open(call: KernelCall) -> bool:

@@ -16,6 +16,7 @@ import numpy as np
 
 from atcpy.ir import NC1HWC0, Value
 from atcpy.ir.symbolic import example, is_symbolic
+from atcpy.ops.conv.winograd import batch_of
 from atcpy.ops.core.opdef import KernelCall
 
 DIRECT: Final = "qgemm"
@@ -68,14 +69,17 @@ def as_winograd(call: KernelCall) -> KernelCall:
 
 
 def gain(call: KernelCall) -> float:
-    """Estimate how many times faster Winograd is for a picture of the batch, of the example's size if that is open."""
+    """Estimate how many times faster Winograd is, for pictures of the size of the example if it is open, and for one
+    picture if the size of the batch is.
+    """
     c, m, oh, ow = (example(_size(call, name)) for name in ("c", "m", "oh", "ow"))
-    tiles = -(-oh // _TILE) * -(-ow // _TILE)
+    n = batch_of(call)
+    tiles = n * -(-oh // _TILE) * -(-ow // _TILE)
     c_blocks, m_blocks = c // _C0, -(-m // _C0)
     products = _OF_PRODUCTS * tiles * c * m_blocks
     filters = _OF_FILTERS * c * m_blocks * (1 if c * m <= _KEPT else -(-tiles // _CHUNK))
     borders = tiles * (_OF_INPUTS * c_blocks + _OF_RESULTS * m_blocks)
-    return 9 / 4 * oh * ow * c * m_blocks / (products + filters + borders)
+    return 9 / 4 * n * oh * ow * c * m_blocks / (products + filters + borders)
 
 
 def _size(call: KernelCall, name: str) -> int:

@@ -260,7 +260,7 @@ def test_weights_whose_sums_would_not_be_exact_are_left_alone() -> None:
     assert families(quantised_net("1,512,32,32", 63)[1]) == {"qwinograd2d"}
 
 
-BYTES: dict[str, ParamValue] = {"c": 64, "m": 64, "oh": 28, "ow": 28}
+BYTES: dict[str, ParamValue] = {"n": 1, "c": 64, "m": 64, "oh": 28, "ow": 28}
 
 
 # As measured on AVX-512 VNNI, with weights that come from L3.
@@ -274,3 +274,22 @@ BYTES: dict[str, ParamValue] = {"c": 64, "m": 64, "oh": 28, "ow": 28}
 def test_the_estimate_of_bytes_is_on_the_side_that_was_measured(side: int, c: int, m: int, is_faster: bool) -> None:
     launch = KernelCall("qgemm", (), (), BYTES | {"c": c, "m": m, "oh": side, "ow": side})
     assert (qwinograd.gain(launch) >= qwinograd.LEAST_GAIN) is is_faster
+
+
+# As measured: filters are transformed once for many pictures.
+@pytest.mark.parametrize(
+    ("n", "side", "channels", "of_floats", "of_bytes"),
+    [
+        (1, 7, 64, False, False), (2, 7, 64, True, False), (8, 7, 128, True, True), (32, 7, 64, True, True),
+        (4, 7, 512, True, False), (8, 7, 512, True, True), (2, 14, 256, True, True), (1, 4, 512, False, False),
+    ],
+)  # fmt: skip
+def test_all_pictures_of_a_batch_count(n: int, side: int, channels: int, of_floats: bool, of_bytes: bool) -> None:
+    sizes = {"n": n, "c": channels, "m": channels, "oh": side, "ow": side}
+    assert (gain(call(**sizes)) >= SMALLEST_GAIN) is of_floats
+    assert (qwinograd.gain(KernelCall("qgemm", (), (), sizes)) >= qwinograd.LEAST_GAIN) is of_bytes
+
+
+@pytest.mark.parametrize(("batch", "family"), [("1", "conv2d"), ("8", "winograd2d"), ("n", "conv2d")])
+def test_a_batch_of_open_size_counts_as_one_picture(batch: str, family: str) -> None:
+    assert families(compiled_net(f"{batch},64,7,7")[1]) == {family}
