@@ -16,6 +16,7 @@ DIRECT, WINOGRAD = "conv2d", "winograd2d"
 LARGE, SMALL = 4, 2  # tiles, by their results in a row
 SMALLEST_GAIN = 1.2  # estimated; less is not worth the rounding error
 STRIDED_GAIN = 1.08  # of stride 2, whose sums round hardly more often than those of the definition
+MANY_PICTURES = 64  # of a batch of open size
 SMALL_GAIN = 1.1  # of small tiles over large ones: less is not worth that their factors are rounded
 _KERNEL = 3
 
@@ -45,9 +46,9 @@ _PAIRS: Final = "bf16_vnni2"  # of which two are multiplied in the time of one i
 def tiles_of(call: KernelCall) -> tuple[int, ...]:
     """The tiles with which `winograd2d` computes a launch, if that is a convolution for it; empty if not.
 
-    The sizes of pictures may be open: where they turn out to be small, it computes by the definition, but for pairs of
-    bfloat16. Small tiles at stride 1 multiply such pairs, of which the second is never one beyond the last channel, and
-    at stride 2 float32.
+    The sizes of pictures and the batch may be open: where they turn out to be small, it computes by the definition, but
+    for pairs of bfloat16. Small tiles at stride 1 multiply such pairs, of which the second is never one beyond the last
+    channel, and at stride 2 float32.
     """
     if call.family != DIRECT or not _ONLY.items() <= call.params.items() or any(map(is_symbolic, _channels(call))):
         return ()
@@ -57,7 +58,7 @@ def tiles_of(call: KernelCall) -> tuple[int, ...]:
         return () if call.params["weights"] == _PAIRS else (SMALL,)
     if call.params["weights"] != _PAIRS:
         return (LARGE,)
-    if _is_open(call):
+    if any(map(is_symbolic, _picture(call))):
         return ()
     return (LARGE,) if _size(call, "c") % 2 else (LARGE, SMALL)
 
@@ -65,7 +66,7 @@ def tiles_of(call: KernelCall) -> tuple[int, ...]:
 def as_winograd(call: KernelCall, tile: int = LARGE) -> KernelCall:
     """Return the launch of `winograd2d` that computes what one of `conv2d` does."""
     params = {name: value for name, value in call.params.items() if name != "src_c0"}
-    return replace(call, family=WINOGRAD, params=params | {"tile": tile, "falls_back": int(_is_open(call))})
+    return replace(call, family=WINOGRAD, params=params | {"tile": tile, "falls_back": int(_falls_back(call))})
 
 
 def stride_of(call: KernelCall) -> int:
@@ -74,11 +75,13 @@ def stride_of(call: KernelCall) -> int:
 
 
 def gain(call: KernelCall, tile: int = LARGE) -> float:
-    """Estimate how many times faster Winograd is with one of `tiles_of`, for pictures of the example's size if that is
-    open, and for one picture if the size of the batch is.
+    """Estimate how many times faster Winograd is with one of `tiles_of`: for pictures of the example's size if that is
+    open, and for many pictures if the size of the batch is, or one where the kernel cannot fall back on the definition.
     """
     (c, m), (oh, ow) = _channels(call), map(example, _picture(call))
-    n = batch_of(call)
+    n = _size(call, "n")
+    if is_symbolic(n):
+        n = MANY_PICTURES if _falls_back(call) else 1
     tiles = n * -(-oh // tile) * -(-ow // tile)
     c_blocks, m_blocks = -(-c // C0), -(-m // C0)
     rate = 2 if call.params["weights"] == _PAIRS else 1
@@ -90,14 +93,8 @@ def gain(call: KernelCall, tile: int = LARGE) -> float:
     return direct / (products + filters + borders)
 
 
-def batch_of(call: KernelCall) -> int:
-    """The pictures of a launch, or one if their number is open."""
-    n = _size(call, "n")
-    return 1 if is_symbolic(n) else n
-
-
-def _is_open(call: KernelCall) -> bool:
-    return any(map(is_symbolic, _picture(call)))
+def _falls_back(call: KernelCall) -> bool:
+    return call.params["weights"] != _PAIRS and any(map(is_symbolic, (_size(call, "n"), *_picture(call))))
 
 
 def _picture(call: KernelCall) -> tuple[int, int]:

@@ -16,7 +16,7 @@ import numpy as np
 
 from atcpy.ir import NC1HWC0, Value
 from atcpy.ir.symbolic import example, is_symbolic
-from atcpy.ops.conv.winograd import batch_of
+from atcpy.ops.conv.winograd import MANY_PICTURES
 from atcpy.ops.core.opdef import KernelCall
 
 DIRECT: Final = "qgemm"
@@ -61,19 +61,19 @@ def is_exact(w: Value | None, w_zero: Value | None) -> bool:
 
 def as_winograd(call: KernelCall) -> KernelCall:
     """Return the launch of `qwinograd2d` that computes what one of `qgemm` does: by the definition where the size of a
-    picture is open and turns out to be small.
+    picture or of the batch is open and turns out to be small.
     """
     params = {name: value for name, value in call.params.items() if name not in {*_ONLY, "cg", "mg"}}
-    is_open = any(is_symbolic(call.params[name]) for name in ("oh", "ow"))
+    is_open = any(is_symbolic(call.params[name]) for name in ("n", "oh", "ow"))
     return replace(call, family=WINOGRAD, params=params | {"falls_back": int(is_open)})
 
 
 def gain(call: KernelCall) -> float:
-    """Estimate how many times faster Winograd is, for pictures of the size of the example if it is open, and for one
-    picture if the size of the batch is.
+    """Estimate how many times faster Winograd is: for pictures of the example's size if that is open, and for many
+    pictures if the size of the batch is.
     """
     c, m, oh, ow = (example(_size(call, name)) for name in ("c", "m", "oh", "ow"))
-    n = batch_of(call)
+    n = MANY_PICTURES if is_symbolic(_size(call, "n")) else _size(call, "n")
     tiles = n * -(-oh // _TILE) * -(-ow // _TILE)
     c_blocks, m_blocks = c // _C0, -(-m // _C0)
     products = _OF_PRODUCTS * tiles * c * m_blocks

@@ -290,6 +290,26 @@ def test_all_pictures_of_a_batch_count(n: int, side: int, channels: int, of_floa
     assert (qwinograd.gain(KernelCall("qgemm", (), (), sizes)) >= qwinograd.LEAST_GAIN) is of_bytes
 
 
-@pytest.mark.parametrize(("batch", "family"), [("1", "conv2d"), ("8", "winograd2d"), ("n", "conv2d")])
-def test_a_batch_of_open_size_counts_as_one_picture(batch: str, family: str) -> None:
-    assert families(compiled_net(f"{batch},64,7,7")[1]) == {family}
+@pytest.mark.parametrize(
+    ("batch", "precision", "family"),
+    [
+        ("1", "origin", "conv2d"), ("8", "origin", "winograd2d"), ("n", "origin", "winograd2d"),
+        ("n", "mixed_bfloat16", "conv2d"),  # it could not fall back
+    ],
+)  # fmt: skip
+def test_a_batch_of_open_size_may_have_many_pictures(batch: str, precision: str, family: str) -> None:
+    _, compiled = compiled_net(f"{batch},64,7,7", precision_mode_v2=precision)
+    assert families(compiled) - {"graph_kernel"} == {family}
+
+
+def test_the_size_of_the_batch_decides_at_run_time() -> None:
+    """One picture of 4x4 by the definition, and many by Winograd's algorithm: as packages for known sizes do."""
+    session = InferenceSession(writer.to_bytes(compiled_net("n,128,4,4")[1]))
+    x = np.random.default_rng(0).standard_normal((32, 128, 4, 4), np.float32)
+    seen = set()
+    for n in (1, 2, 5, 32):
+        _, known = compiled_net(f"{n},128,4,4")
+        [y] = session.run(None, {"x": x[:n]})
+        np.testing.assert_array_equal(y, InferenceSession(writer.to_bytes(known)).run(None, {"x": x[:n]})[0])
+        seen |= families(known)
+    assert seen == {"conv2d", "winograd2d"}
