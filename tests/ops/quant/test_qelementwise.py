@@ -18,6 +18,9 @@ TYPES = st.sampled_from(["u1", "i1"])
 SHAPES = [
     ((3, 5), (3, 5)), ((2, 3, 17), (3, 1)), ((65,), ()), ((4, 1), (1, 33)), ((1, 20, 3, 3), (1, 20, 3, 3)),
     ((0,), (1,)),
+    # Rows that one operand has again and again, side by side or, from 513 bytes on, by themselves.
+    ((2, 20, 9, 11), (1, 20, 1, 1)), ((1, 40, 1, 1), (1, 40, 5, 5)), ((1, 16, 1, 1), (2, 16, 1, 3)), ((70, 3), (3,)),
+    ((5, 512), (512,)), ((513,), (5, 513)), ((1024, 2), (2,)), ((4, 16), (4, 1)),
 ]  # fmt: skip
 
 
@@ -32,15 +35,15 @@ def every_byte(shape: tuple[int, ...], dtype: str, seed: int) -> Array:
 
 
 @pytest.mark.parametrize("isa", LOOP_ISAS)
-@settings(max_examples=trials(25), deadline=None)
+@settings(max_examples=trials(60), deadline=None)
 @given(
     shapes=st.sampled_from(SHAPES),
     types=st.tuples(TYPES, TYPES, TYPES), op=st.sampled_from(["Add", "Mul"]), zeros=st.booleans(),
-    step=st.sampled_from([0.25, 2.0, 0.3]), blocked=st.booleans(),
+    step=st.sampled_from([0.25, 2.0, 0.3]), blocked=st.booleans(), threads=st.sampled_from([1, 3]),
 )  # fmt: skip
 def test_rounds_as_the_unfused_ops(
     isa: str, shapes: tuple[tuple[int, ...], tuple[int, ...]], types: tuple[str, str, str], op: str, zeros: bool,
-    step: float, blocked: bool,
+    step: float, blocked: bool, threads: int,
 ) -> None:  # fmt: skip
     a, b = (every_byte(shape, dtype, seed) for seed, (shape, dtype) in enumerate(zip(shapes, types, strict=False)))
     a_scale, b_scale, y_scale = np.float32(0.5), np.float32(0.25), np.float32(step)
@@ -54,7 +57,8 @@ def test_rounds_as_the_unfused_ops(
     info = np.iinfo(types[2])
     expected = np.clip(np.rint(total / y_scale) + y_zero.astype(np.float32), info.min, info.max).astype(types[2])
     node = microsoft(f"QLinear{op}", arrays)
-    np.testing.assert_array_equal(run_op(node, arrays, isa=isa, blocked=blocked and a.ndim == 4)[0], expected)
+    ours = run_op(node, arrays, isa=isa, blocked=blocked and a.ndim == 4, threads=threads)[0]
+    np.testing.assert_array_equal(ours, expected)
 
 
 @pytest.mark.parametrize("isa", LOOP_ISAS)

@@ -132,6 +132,41 @@ static const qbinary_fn functions[][2][2] = {
     {{mul_0_0, mul_0_1}, {mul_1_0, mul_1_1}},
 };
 
+enum { SIDE_BY_SIDE = 1024 }; /* elements */
+
+/* Whether operand k has the same short row for all rows of the other one, which lie behind each
+ * other: as scales of channels have, for all pixels.
+ */
+static bool repeats(const struct plane *plane, int k)
+{
+    const int other = 1 - k;
+    return plane->rows > 1 && plane->cols <= SIDE_BY_SIDE / 2 && plane->row_stride[k] == 0 &&
+           plane->row_stride[other] == plane->cols && plane->col_stride[k] == 1 &&
+           plane->col_stride[other] == 1;
+}
+
+/* Rows of a plane as a few long ones: with the row of operand k, which repeats, side by side with
+ * itself.
+ */
+static void run_repeated(qbinary_fn function, const struct plane *plane, int k,
+                         struct qbinary_row *row)
+{
+    uint8_t same[SIDE_BY_SIDE];
+    const uint8_t *operands[] = {row->a, row->b};
+    const int64_t cols = plane->cols, rows = min_i64(plane->rows, SIDE_BY_SIDE / cols);
+    for (int64_t r = 0; r < rows; r++)
+        memcpy(same + r * cols, operands[k], (size_t)cols);
+    operands[k] = same;
+    for (int64_t r = 0; r < plane->rows; r += rows) {
+        row->n = min_i64(rows, plane->rows - r) * cols;
+        row->a = operands[0];
+        row->b = operands[1];
+        function(row);
+        operands[1 - k] += row->n;
+        row->y += row->n;
+    }
+}
+
 static void qbinary_items(const struct kernel_args *args)
 {
     const struct qbinary_params *p = args->params;
@@ -145,12 +180,21 @@ static void qbinary_items(const struct kernel_args *args)
     struct plane plane;
     while (broadcast_next(&walk, &plane)) {
         const qbinary_fn function = functions[p->op][plane.col_stride[0]][plane.col_stride[1]];
+        row.a = (const uint8_t *)args->src[QBINARY_A] + plane.src[0];
+        row.b = (const uint8_t *)args->src[QBINARY_B] + plane.src[1];
+        row.y = (uint8_t *)args->dst[0] + plane.dst;
         row.n = plane.cols;
-        for (int64_t r = 0; r < plane.rows; r++) {
-            row.a = (const uint8_t *)args->src[QBINARY_A] + plane.src[0] + r * plane.row_stride[0];
-            row.b = (const uint8_t *)args->src[QBINARY_B] + plane.src[1] + r * plane.row_stride[1];
-            row.y = (uint8_t *)args->dst[0] + plane.dst + r * plane.cols;
-            function(&row);
+        if (repeats(&plane, 0)) {
+            run_repeated(function, &plane, 0, &row);
+        } else if (repeats(&plane, 1)) {
+            run_repeated(function, &plane, 1, &row);
+        } else {
+            for (int64_t r = 0; r < plane.rows; r++) {
+                function(&row);
+                row.a += plane.row_stride[0];
+                row.b += plane.row_stride[1];
+                row.y += plane.cols;
+            }
         }
     }
 }
