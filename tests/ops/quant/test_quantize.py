@@ -87,6 +87,37 @@ def test_dequantises_as_the_reference(isa: str, data: st.DataObject, dtype: DTyp
     np.testing.assert_array_equal(run_op(node, [x, scale, zero], isa=isa)[0], expected)
 
 
+# Runs of one scale that are short, or not; scales that repeat after 1024 elements or fewer, or not; parts of items.
+@pytest.mark.parametrize("isa", LOOP_ISAS)
+@pytest.mark.parametrize("dtype", ["u1", "i1", "u2", "i4", ml_dtypes.float8_e4m3fn])
+@pytest.mark.parametrize(
+    ("shape", "block"),
+    [
+        ((7, 40, 3), 0), ((3, 256, 4), 0), ((2, 205, 5), 0), ((2, 700, 31), 0), ((3, 5, 32), 0), ((3, 5, 33), 0),
+        ((1, 9000, 2), 0), ((200, 3, 29), 0), ((300, 6, 2), 4), ((5, 40, 2), 3),
+    ],
+)  # fmt: skip
+def test_short_runs_have_scales_of_their_own(isa: str, dtype: DTypeLike, shape: tuple[int, ...], block: int) -> None:
+    rng, attrs = np.random.default_rng(3), {"axis": 1}
+    dims: tuple[int, ...] = (shape[1],)
+    if block:
+        attrs["block_size"], dims = block, (shape[0], -(-shape[1] // block), shape[2])
+    scale = rng.uniform(0.1, 2, dims).astype(np.float32)
+    is_float8 = not isinstance(dtype, str)
+    zero = (np.zeros(dims) if is_float8 or dtype == "i4" else rng.integers(0, 100, dims)).astype(dtype)
+    x = rng.integers(-50 if is_float8 else 0, 100, shape).astype(dtype)
+    node = make_node("DequantizeLinear", [x, scale, zero], attrs)
+    scales, zeros = (per_element(each, shape, attrs) for each in (scale, zero.astype(np.float32)))
+    expected = (x.astype(np.float32) - zeros) * scales
+    for threads in (1, 3):
+        np.testing.assert_array_equal(run_op(node, [x, scale, zero], isa=isa, threads=threads)[0], expected)
+    if is_float8 or dtype == "i4":
+        return
+    node = make_node("QuantizeLinear", [expected, scale, zero], attrs)
+    for threads in (1, 3):
+        np.testing.assert_array_equal(run_op(node, [expected, scale, zero], isa=isa, threads=threads)[0], x)
+
+
 def per_element(values: Array, shape: tuple[int, ...], attrs: dict[str, int]) -> Array:
     """Broadcast per-tensor, per-axis or per-block values to one value per element."""
     axis = attrs["axis"] % len(shape)

@@ -3,6 +3,8 @@
 
 #include "quant/packed.h"
 
+#include <string.h>
+
 static const char *const quant_types[] = {"u8",         "i8",     "u16",        "i16", "u4",
                                           "i4",         "u2",     "i2",         "i32", "f8e4m3fn",
                                           "f8e4m3fnuz", "f8e5m2", "f8e5m2fnuz", NULL};
@@ -77,6 +79,58 @@ DEFINE_FAMILY(quantize, QUANTIZE_FIELDS, .check = check_quantize, .cost = cost);
 
 DEFINE_FAMILY(dequantize, DEQUANTIZE_FIELDS, .check = check_dequantize, .cost = cost);
 
+/* Runs of elements with one scale that are so short that calls would take longer than they do. */
+enum { SHORT_RUN = 32, SIDE_BY_SIDE = 1024 };
+
+/* The scales and zero points of some elements, one each. */
+struct expanded {
+    int64_t first, n; /* the elements, or those that many periods behind; none: n = 0 */
+    float scales[SIDE_BY_SIDE];
+    uint32_t zeros[SIDE_BY_SIDE]; /* of one to four bytes each, as the type has */
+};
+
+/* Where the scale of an element lies. */
+static int64_t scale_at(const struct quantize_params *p, int64_t element)
+{
+    const int64_t row = element / p->inner;
+    return row / p->axis * p->scale_outer + row % p->axis / p->block * p->scale_axis +
+           element % p->inner * p->scale_inner;
+}
+
+/* Elements after which scales repeat; 0: they do not. */
+static int64_t period(const struct quantize_params *p)
+{
+    const int64_t elements = atc_mul(p->axis, p->inner);
+    return p->scale_outer == 0 && elements <= SIDE_BY_SIDE ? elements : 0;
+}
+
+/* Expands what up to n elements from `at` on have, unless others with the same scales did; returns
+ * how many elements that are.
+ */
+static int64_t expand(const struct kernel_args *args, int64_t item, int64_t at, int64_t n,
+                      struct expanded *to)
+{
+    const struct quantize_params *p = args->params;
+    const int64_t repeat = period(p), first = repeat > 0 ? at % repeat : at;
+    if (to->n == 0 || to->first != first) {
+        const float *scales = args->src[QUANT_SCALE];
+        const uint8_t *zeros = args->src[QUANT_ZERO];
+        to->first = first;
+        to->n =
+            repeat > 0 ? SIDE_BY_SIDE / repeat * repeat : min_i64(SIDE_BY_SIDE, elements(p) - at);
+        for (int64_t i = 0; i < to->n;) {
+            const int64_t scale = scale_at(p, at + i);
+            const int64_t end = min_i64(i + p->inner - (at + i) % p->inner, to->n);
+            for (; i < end; i++) {
+                to->scales[i] = scales[scale];
+                if (zeros != NULL)
+                    memcpy((uint8_t *)to->zeros + i * item, zeros + scale * item, (size_t)item);
+            }
+        }
+    }
+    return min_i64(n, to->n);
+}
+
 void quantize_drive(const struct kernel_args *args, const quant_fn fns[QUANT_TYPES],
                     bool from_float)
 {
@@ -86,20 +140,28 @@ void quantize_drive(const struct kernel_args *args, const quant_fn fns[QUANT_TYP
     const int64_t item = atc_item_bytes((int)type); /* 0: packed */
     const int64_t x_item = from_float ? 4 : item, y_item = from_float ? item : 4;
     const uint8_t *zero = args->src[QUANT_ZERO];
+    const bool expands = item > 0 && p->scale_inner == 0 && p->inner <= SHORT_RUN &&
+                         (p->scale_outer != 0 || p->scale_axis != 0);
+    struct expanded each;
+    each.n = 0;
     for (int64_t at = args->begin * QUANT_CHUNK; at < end;) {
-        const int64_t row = at / p->inner, i = at % p->inner;
-        const int64_t scale = row / p->axis * p->scale_outer +
-                              row % p->axis / p->block * p->scale_axis + i * p->scale_inner;
-        const struct quant_run run = {
+        struct quant_run run = {
             .x = (const uint8_t *)args->src[QUANT_X] + at * x_item,
             .y = (uint8_t *)args->dst[0] + at * y_item,
-            .n = min_i64(p->inner - i, end - at),
-            .scale = (const float *)args->src[QUANT_SCALE] + scale,
-            .zero = zero == NULL ? NULL : zero + scale * item,
-            .each = p->scale_inner == 1,
             .at = at,
-            .zero_at = scale,
         };
+        if (expands) {
+            run.n = expand(args, item, at, end - at, &each);
+            run.scale = each.scales;
+            run.zero = zero == NULL ? NULL : each.zeros;
+            run.each = true;
+        } else {
+            run.zero_at = scale_at(p, at);
+            run.n = min_i64(p->inner - at % p->inner, end - at);
+            run.scale = (const float *)args->src[QUANT_SCALE] + run.zero_at;
+            run.zero = zero == NULL ? NULL : zero + run.zero_at * item;
+            run.each = p->scale_inner == 1;
+        }
         fns[p->type](&run);
         at += run.n;
     }
