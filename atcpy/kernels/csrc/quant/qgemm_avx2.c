@@ -10,22 +10,16 @@
  * Each weight is an operand in memory of one instruction, and steps of four lie at fixed distances:
  * no instruction but the products, their sums and one broadcast a row of x.
  */
-#include "quant/qgemm_finish_avx2.h"
+#include "quant/qgemm_tiles_avx2.h"
 #include "quant/qgemm_wide_avx2.h"
 #include "simd/count_up.h"
 
 enum {
     MAX_ROWS = 3, /* by four registers of columns: the fewest instructions a product */
     MAX_BLOCKS = QGEMM_SCHEDULED,
-    HALF = QGEMM_BLOCK / 2, /* bytes of 8 columns of a panel's row */
 };
 
 /* --- schedules -------------------------------------------------------------------------------- */
-
-static inline __m256i load(const void *at)
-{
-    return _mm256_loadu_si256((const __m256i *)at);
-}
 
 /* Sums of two unsigned bytes each, up to 255. */
 static inline __m256i sum_two(__m256i low, __m256i high)
@@ -39,7 +33,8 @@ static inline __m256i sum_two(__m256i low, __m256i high)
  */
 static inline void sum_weights(const uint8_t *weights, __m256i *above, __m256i *below)
 {
-    const __m256i w[2] = {load(weights), load(weights + HALF)}, zero = _mm256_setzero_si256();
+    const __m256i w[2] = {qgemm_load_avx2(weights), qgemm_load_avx2(weights + QGEMM_HALF)},
+                  zero = _mm256_setzero_si256();
     const __m256i high[2] = {_mm256_max_epi8(w[0], zero), _mm256_max_epi8(w[1], zero)};
     *above = sum_two(high[0], high[1]);
     *below = sum_two(_mm256_sub_epi8(high[0], w[0]), _mm256_sub_epi8(high[1], w[1]));
@@ -114,42 +109,32 @@ static void schedule(const struct qgemm_panels *w, struct qgemm_schedule *to)
 
 /* --- products --------------------------------------------------------------------------------- */
 
-typedef __m256i tile_sums[MAX_BLOCKS][MAX_ROWS][2];
-
 /* Hides where a pointer to weights points to, so that each row's instructions read them from
  * memory: the compiler would load them into registers that the sums need.
  */
 #define HIDE(pointer) __asm__("" : "+r"(pointer))
 
-/* Four bytes in all lanes. */
-static inline __m256i everywhere(const uint8_t *at)
-{
-    int32_t four;
-    memcpy(&four, at, sizeof four);
-    return _mm256_set1_epi32(four);
-}
-
 /* Adds the products of a step whose weights fit, or of two side by side whose weights fit together.
  * It lies at `step` in rows of x, and at w in the first panel.
  */
-static inline __attribute__((always_inline)) void add_bytes(tile_sums acc, int blocks, int rows,
-                                                            const struct qgemm_tile *t,
+static inline __attribute__((always_inline)) void add_bytes(qgemm_sums_avx2 acc, int blocks,
+                                                            int rows, const struct qgemm_tile *t,
                                                             const uint8_t *const x[], int64_t step,
                                                             const uint8_t *w, bool is_pair)
 {
     const __m256i ones = _mm256_set1_epi16(1);
 #pragma GCC unroll 3
     for (int i = 0; i < rows; i++) {
-        const __m256i a = everywhere(x[i] + step);
-        const __m256i b = is_pair ? everywhere(x[i] + step + QGEMM_K0) : a;
+        const __m256i a = qgemm_broadcast_avx2(x[i] + step);
+        const __m256i b = is_pair ? qgemm_broadcast_avx2(x[i] + step + QGEMM_K0) : a;
         HIDE(w);
 #pragma GCC unroll 4
         for (int j = 0; j < 2 * blocks; j++) {
-            const int64_t at = j / 2 * t->w_panel + j % 2 * HALF;
-            __m256i products = _mm256_maddubs_epi16(a, load(w + at));
+            const int64_t at = j / 2 * t->w_panel + j % 2 * QGEMM_HALF;
+            __m256i products = _mm256_maddubs_epi16(a, qgemm_load_avx2(w + at));
             if (is_pair)
-                products =
-                    _mm256_add_epi16(products, _mm256_maddubs_epi16(b, load(w + at + QGEMM_BLOCK)));
+                products = _mm256_add_epi16(
+                    products, _mm256_maddubs_epi16(b, qgemm_load_avx2(w + at + QGEMM_BLOCK)));
             acc[j / 2][i][j % 2] = qgemm_add_products_avx2(acc[j / 2][i][j % 2], products, ones);
         }
     }
@@ -162,7 +147,7 @@ struct wide_columns {
 
 static inline struct wide_columns widen_columns(const uint8_t *w)
 {
-    const __m256i bytes = load(w);
+    const __m256i bytes = qgemm_load_avx2(w);
     return (struct wide_columns){_mm256_srai_epi16(_mm256_slli_epi16(bytes, 8), 8),
                                  _mm256_srai_epi16(bytes, 8)};
 }
@@ -178,10 +163,10 @@ static inline __attribute__((always_inline)) void add_wide(__m256i acc[MAX_ROWS]
                                                            const uint8_t *w, __m256i flip)
 {
     const __m256i low_bytes = _mm256_set1_epi16(255);
-    const struct wide_columns low = widen_columns(w), high = widen_columns(w + HALF);
+    const struct wide_columns low = widen_columns(w), high = widen_columns(w + QGEMM_HALF);
 #pragma GCC unroll 3
     for (int i = 0; i < rows; i++) {
-        const __m256i four = _mm256_xor_si256(everywhere(x[i] + step), flip);
+        const __m256i four = _mm256_xor_si256(qgemm_broadcast_avx2(x[i] + step), flip);
         const __m256i even = _mm256_and_si256(four, low_bytes), odd = _mm256_srli_epi16(four, 8);
         acc[i][0] = add_columns(acc[i][0], even, odd, low);
         acc[i][1] = add_columns(acc[i][1], even, odd, high);
@@ -203,9 +188,10 @@ static inline void prefetch(const uint8_t *next, int blocks, int64_t k)
 }
 
 static inline __attribute__((always_inline)) void
-add_scheduled(tile_sums acc, int blocks, int rows, const struct qgemm_tile *t,
-              const struct qgemm_kinds *kinds, const uint8_t *const x[], const uint8_t *next)
+add_scheduled(qgemm_sums_avx2 acc, int blocks, int rows, const struct qgemm_tile *t,
+              const struct qgemm_kinds *kinds, const uint8_t *const x[], int64_t tile)
 {
+    const uint8_t *next = part_of_next(t, blocks, tile);
     const uint16_t *order = t->schedule->at;
     const int64_t *steps = t->steps;
 #pragma GCC unroll 1
@@ -244,11 +230,12 @@ add_scheduled(tile_sums acc, int blocks, int rows, const struct qgemm_tile *t,
         }
 }
 
-static inline __attribute__((always_inline)) void add_unscheduled(tile_sums acc, int blocks,
-                                                                  int rows,
-                                                                  const struct qgemm_tile *t,
-                                                                  const uint8_t *const x[])
+static inline __attribute__((always_inline)) void
+add_unscheduled(qgemm_sums_avx2 acc, int blocks, int rows, const struct qgemm_tile *t,
+                const struct qgemm_kinds *kinds, const uint8_t *const x[], int64_t tile)
 {
+    (void)kinds;
+    (void)tile;
     const __m256i flip = _mm256_set1_epi32((int32_t)t->x_flip);
     const uint8_t *w = t->w;
     for (struct atc_piece piece = {0}; atc_next_piece(t->args, &piece, t->k1);)
@@ -259,85 +246,11 @@ static inline __attribute__((always_inline)) void add_unscheduled(tile_sums acc,
                 add_wide(acc[b], rows, x, t->steps[k], w + b * t->w_panel, flip);
 }
 
-/* What the code of a tile's results is compiled for: whole panels of uint8 from bounded sums are
- * what most layers of quantised networks make.
- */
-enum results { ANY_RESULTS, WHOLE_UINT8, WHOLE_UINT8_AND_ADDEND };
-
-static enum results results_of(const struct qgemm_tile *t, int blocks)
-{
-    bool is_whole = t->result == QGEMM_U8 && t->row_sums == NULL && t->last_columns == QGEMM_PANEL;
-    for (int b = 0; b < blocks; b++)
-        is_whole = is_whole && t->columns[b].is_bounded;
-    if (!is_whole)
-        return ANY_RESULTS;
-    return t->addend == NULL ? WHOLE_UINT8 : WHOLE_UINT8_AND_ADDEND;
-}
-
-#define ASSUME(condition)                                                                          \
-    do                                                                                             \
-        if (!(condition))                                                                          \
-            __builtin_unreachable();                                                               \
-    while (0)
-
-/* Tells the compiler what results_of found. */
-static inline void assume_results(const struct qgemm_tile *t, int block, enum results results)
-{
-    if (results == ANY_RESULTS)
-        return;
-    ASSUME(t->result == QGEMM_U8 && t->row_sums == NULL && t->last_columns == QGEMM_PANEL);
-    ASSUME(t->columns[block].is_bounded);
-    ASSUME((t->addend != NULL) == (results == WHOLE_UINT8_AND_ADDEND));
-}
-
-/* All tiles: their rows of x lie behind each other in lines. */
-static inline __attribute__((always_inline)) void
-micro(const struct qgemm_tile *tile, bool is_scheduled, enum results results, int blocks, int rows)
-{
-    /* Copies, which no store can change. */
-    const struct qgemm_tile copy = *tile, *t = &copy;
-    const struct qgemm_kinds kinds = is_scheduled ? t->schedule->kinds : (struct qgemm_kinds){0};
-    struct qgemm_cursor cursor = qgemm_first_row(t);
-    uint8_t *dst = t->dst;
-    for (int64_t tile_at = 0; tile_at < t->tiles; tile_at++, dst += rows * t->dst_row) {
-        const uint8_t *x[MAX_ROWS];
-#pragma GCC unroll 3
-        for (int i = 0; i < rows; i++)
-            x[i] = qgemm_next_row(t, &cursor);
-        tile_sums acc;
-#pragma GCC unroll 2
-        for (int b = 0; b < blocks; b++)
-#pragma GCC unroll 3
-            for (int i = 0; i < rows; i++)
-                for (int h = 0; h < 2; h++)
-                    acc[b][i][h] = qgemm_start_avx2(t, b, h);
-        if (is_scheduled)
-            add_scheduled(acc, blocks, rows, t, &kinds, x,
-                          part_of_next(t, blocks, t->tiles_before + tile_at));
-        else
-            add_unscheduled(acc, blocks, rows, t, x);
-#pragma GCC unroll 2
-        for (int b = 0; b < blocks; b++) {
-            assume_results(t, b, results);
-            qgemm_finish_avx2(t, acc[b], dst + b * t->dst_panel, (int)tile_at * rows, rows, b,
-                              blocks);
-        }
-    }
-}
-
-/* One function a number of panels and rows: apart from all others, the compiler keeps its sums in
- * registers.
- */
-#define DEFINE_ONE(name, is_scheduled, results, blocks, rows)                                      \
-    static __attribute__((noinline)) void name##_##blocks##_##rows(const struct qgemm_tile *t)     \
-    {                                                                                              \
-        micro(t, is_scheduled, results, blocks, rows);                                             \
-    }
 #define DEFINE(blocks, rows)                                                                       \
-    DEFINE_ONE(unscheduled, false, ANY_RESULTS, blocks, rows)                                      \
-    DEFINE_ONE(scheduled, true, ANY_RESULTS, blocks, rows)                                         \
-    DEFINE_ONE(bytes, true, WHOLE_UINT8, blocks, rows)                                             \
-    DEFINE_ONE(added_bytes, true, WHOLE_UINT8_AND_ADDEND, blocks, rows)                            \
+    QGEMM_DEFINE_TILES(unscheduled, add_unscheduled, QGEMM_ANY_RESULTS, blocks, rows)              \
+    QGEMM_DEFINE_TILES(scheduled, add_scheduled, QGEMM_ANY_RESULTS, blocks, rows)                  \
+    QGEMM_DEFINE_TILES(bytes, add_scheduled, QGEMM_WHOLE_UINT8, blocks, rows)                      \
+    QGEMM_DEFINE_TILES(added_bytes, add_scheduled, QGEMM_WHOLE_UINT8_AND_ADDEND, blocks, rows)     \
     static void micro_##blocks##_##rows(const struct qgemm_tile *t)                                \
     {                                                                                              \
         static const qgemm_micro by_results[] = {                                                  \
@@ -347,7 +260,7 @@ micro(const struct qgemm_tile *tile, bool is_scheduled, enum results results, in
         else if (t->schedule == NULL)                                                              \
             unscheduled_##blocks##_##rows(t);                                                      \
         else                                                                                       \
-            by_results[results_of(t, blocks)](t);                                                  \
+            by_results[qgemm_results_of(t, blocks)](t);                                            \
     }
 #define NAME(blocks, rows) micro_##blocks##_##rows,
 

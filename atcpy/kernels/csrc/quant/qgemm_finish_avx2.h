@@ -7,9 +7,9 @@
 #include <immintrin.h>
 #include <string.h>
 
-static inline __m256i qgemm_load_avx2(const int32_t *at)
+static inline __m256i qgemm_load_avx2(const void *at)
 {
-    return _mm256_loadu_si256((const __m256i *)(const void *)at);
+    return _mm256_loadu_si256((const __m256i *)at);
 }
 
 /* sums + a · b, products of words added two by two: vpdpwssd of AVX-VNNI. In one piece, as the
