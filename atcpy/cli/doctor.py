@@ -29,7 +29,8 @@ _PACKAGES = ("numpy", "onnx", "ml_dtypes", "protobuf", "typer", "rich", "xxhash"
 _MAX_SECONDS = 60.0  # for timing between ranks, without --timeout
 _EXTRAS = {"verify": "onnxruntime", "dist": "mpi4py", "sign": "cryptography", "tf": "tensorflow"}
 _FEATURES = (
-    *("sse2", "avx2", "fma", "f16c", "avx512f", "avx512_vnni", "avx512_bf16", "amx_bf16", "amx_int8"),
+    *("sse2", "avx2", "fma", "f16c", "avx_vnni"),
+    *("avx512f", "avx512_vnni", "avx512_bf16", "amx_bf16", "amx_int8"),
     *("asimd", "asimddp", "asimdhp", "bf16", "i8mm"),  # as Linux names those of Arm; asimd is NEON
 )
 

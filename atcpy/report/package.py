@@ -326,12 +326,12 @@ def rows_of_this_cpu() -> Mapping[tuple[str, int], list[str]]:
     """The rows of each family and element type, 0 being any, that this CPU would bind: those for some launches, and
     behind them the first one for all others.
     """
-    level = _kernels.ISAS.index(_kernels.cpu()[0])
+    isa = _kernels.cpu()[0]
     found: dict[tuple[str, int], list[str]] = defaultdict(list)
     complete: set[tuple[str, int]] = set()
     for row in kernel_table():
         key = (row.family, row.dtype.onnx)
-        if _kernels.ISAS.index(row.isa) <= level and key not in complete:
+        if _kernels.isa_runs(isa, row.isa) and key not in complete:
             found[key].append(row.name)
             if not row.is_conditional:
                 complete.add(key)

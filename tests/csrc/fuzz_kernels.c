@@ -357,7 +357,9 @@ static void try_rows(const struct trial *t)
 {
     const struct kernel_row *last = NULL;
     const bool exact = is_exact(t);
-    for (int isa = ISA_SCALAR; isa <= (int)atc_this_cpu()->isa; isa++) {
+    for (int isa = ISA_SCALAR; isa < ISA_COUNT; isa++) {
+        if (!atc_has_isa((enum atc_isa)isa))
+            continue;
         const struct kernel_row *row =
             atc_choose_row(t->f->rows, &t->launch->task, (enum atc_isa)isa, NULL);
         if (row == NULL || row == last)

@@ -135,7 +135,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     if (records == NULL)
         exit(2);
     memcpy(records, bytes, size);
-    for (int isa = ISA_SCALAR; isa <= (int)atc_this_cpu()->isa; isa++) {
+    for (int isa = ISA_SCALAR; isa < ISA_COUNT; isa++) {
+        if (!atc_has_isa((enum atc_isa)isa))
+            continue;
         struct atc_refusal refusal = {{0}, 0, false};
         struct atc_plan *plan = atc_plan_load(records, size, weights, NULL, &limits, 2,
                                               (enum atc_isa)isa, NULL, &refusal);

@@ -11,6 +11,7 @@ const char *const atc_isa_names[ISA_COUNT] = {
 #ifdef ATC_X86
     [ISA_SSE2] = "sse2",
     [ISA_AVX2] = "avx2",
+    [ISA_AVXVNNI] = "avxvnni",
     [ISA_AVX512F] = "avx512f",
     [ISA_AVX512VNNI] = "avx512vnni",
     [ISA_AVX512BF16] = "avx512bf16",
@@ -29,7 +30,21 @@ int atc_isa_by_name(const char *name)
     return -1;
 }
 
+bool atc_isa_runs(enum atc_isa isa, enum atc_isa row)
+{
 #ifdef ATC_X86
+    if (row == ISA_AVXVNNI)
+        return isa == ISA_AVXVNNI;
+#endif
+    return row <= isa;
+}
+
+#ifdef ATC_X86
+static bool has_avxvnni(void)
+{
+    return __builtin_cpu_supports("avxvnni");
+}
+
 static bool has_amx(void)
 {
 #ifdef ATC_AMX_EMULATED
@@ -67,7 +82,7 @@ static enum atc_isa detect_isa(void)
                : !has_amx()                            ? ISA_AVX512BF16
                                                        : ISA_AMX;
     if (avx2)
-        return ISA_AVX2;
+        return has_avxvnni() ? ISA_AVXVNNI : ISA_AVX2;
     return ISA_SSE2;
 #elif defined ATC_ARM64
     return ISA_NEON;
@@ -93,6 +108,8 @@ static void detect(void)
     if (limit >= 0 && limit < (int)this_cpu.isa)
         this_cpu.isa = (enum atc_isa)limit;
 #ifdef ATC_X86
+    if (this_cpu.isa == ISA_AVXVNNI && !has_avxvnni())
+        this_cpu.isa = ISA_AVX2;
     if (this_cpu.isa == ISA_AMX && !may_use_tiles())
         this_cpu.isa = ISA_AVX512BF16;
 #endif
@@ -105,4 +122,13 @@ const struct atc_cpu *atc_this_cpu(void)
 {
     pthread_once(&once, detect);
     return &this_cpu;
+}
+
+bool atc_has_isa(enum atc_isa isa)
+{
+#ifdef ATC_X86
+    if (isa == ISA_AVXVNNI && !has_avxvnni())
+        return false;
+#endif
+    return isa <= atc_this_cpu()->isa;
 }

@@ -14,12 +14,16 @@
 #include "core/stop.h"
 #include "core/task.h"
 
-/* What the architecture has, each with all that those before it have. */
+/* What the architecture has, each with all that those before it have. But CPUs with AVX-512 may
+ * lack AVX-VNNI, so rows for AVX-VNNI run at that level alone: atc_isa_runs. A family that has one
+ * has rows for AVX-512 before it.
+ */
 enum atc_isa {
     ISA_SCALAR,
 #ifdef ATC_X86
     ISA_SSE2, /* each CPU has it */
     ISA_AVX2,
+    ISA_AVXVNNI,    /* AVX2 and products of bytes and of 16 bits, in vectors of 256 bits */
     ISA_AVX512F,    /* with BW, DQ and VL */
     ISA_AVX512VNNI, /* AVX512F and products of bytes */
     ISA_AVX512BF16, /* AVX512VNNI and products of bfloat16 */

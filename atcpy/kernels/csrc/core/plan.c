@@ -168,7 +168,7 @@ static bool row_fits(const struct kernel_row *row, const struct atc_task *task, 
                                    .n_src = task->n_src,
                                    .n_dst = task->n_dst,
                                    .params = task->params};
-    if (row->isa > isa)
+    if (!atc_isa_runs(isa, row->isa))
         return false;
     if (only != NULL && strcmp(row->symbol, only) != 0)
         return false;

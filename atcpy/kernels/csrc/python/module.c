@@ -3,6 +3,8 @@
  *     families()  -> {name: [(field, is_float, count, choices), ...]}
  *     rows()      -> [(symbol, family, dtype, isa), ...]
  *     cpu()       -> (isa, l1_bytes, l2_bytes)
+ *     has_isa(isa) -> bool: this CPU can be used as that
+ *     isa_runs(isa, row) -> bool: a CPU that is used as `isa` runs rows for `row`
  *     maps_of_rows(keys, rows) -> [{key: float, ...}, ...]
  */
 #include "python/binding.h"
@@ -94,6 +96,35 @@ static PyObject *describe_cpu(PyObject *module, PyObject *unused)
                          (long long)cpu->l2_bytes);
 }
 
+/* Converts a name for PyArg_ParseTuple. */
+static int take_isa(PyObject *name, void *to)
+{
+    const char *text = PyUnicode_AsUTF8AndSize(name, NULL);
+    const int isa = text == NULL ? -1 : atc_isa_by_name(text);
+    if (text != NULL && isa < 0)
+        PyErr_SetString(PyExc_ValueError, "unknown isa");
+    *(int *)to = isa;
+    return isa >= 0;
+}
+
+static PyObject *has_isa(PyObject *module, PyObject *args)
+{
+    (void)module;
+    int isa;
+    if (!PyArg_ParseTuple(args, "O&", take_isa, &isa))
+        return NULL;
+    return PyBool_FromLong(atc_has_isa((enum atc_isa)isa));
+}
+
+static PyObject *isa_runs(PyObject *module, PyObject *args)
+{
+    (void)module;
+    int isa, row;
+    if (!PyArg_ParseTuple(args, "O&O&", take_isa, &isa, take_isa, &row))
+        return NULL;
+    return PyBool_FromLong(atc_isa_runs((enum atc_isa)isa, (enum atc_isa)row));
+}
+
 static PyObject *map_of_row(PyObject *keys, const float *row)
 {
     PyObject *map = PyDict_New();
@@ -135,6 +166,8 @@ static PyMethodDef functions[] = {
     {"rows", list_rows, METH_NOARGS, "The kernel table."},
     {"maps_of_rows", maps_of_rows, METH_VARARGS, "A dict of each row of floats."},
     {"cpu", describe_cpu, METH_NOARGS, "ISA in use and cache sizes."},
+    {"has_isa", has_isa, METH_VARARGS, "Whether this CPU can be used as that ISA."},
+    {"isa_runs", isa_runs, METH_VARARGS, "Whether an ISA runs the rows of another."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -28,7 +28,7 @@ static int64_t part_bytes(const struct qgemm_params *p, int64_t lines)
 static bool schedules_panels(const struct atc_cpu *cpu)
 {
 #ifdef ATC_X86
-    return cpu->isa >= ISA_AVX2 && cpu->isa < ISA_AVX512VNNI;
+    return cpu->isa == ISA_AVX2 || cpu->isa == ISA_AVX512F;
 #else
     (void)cpu;
     return false;

@@ -12,9 +12,28 @@ static inline __m256i qgemm_load_avx2(const void *at)
     return _mm256_loadu_si256((const __m256i *)at);
 }
 
-/* sums + a · b, products of words added two by two: vpdpwssd of AVX-VNNI. In one piece, as the
- * compiler else moves additions apart and has no registers left for the products.
+/* sums + a · b, products of words added two by two; and those of unsigned bytes by weights, added
+ * four by four, of which two must fit into 16 bits where the ISA has no instruction for all four.
+ * `ones` are words. In one piece, as the compiler else moves additions apart and has no registers
+ * left for the products, and gcc 12 keeps sums in memory.
  */
+#ifdef __AVXVNNI__
+static inline __m256i qgemm_add_products_avx2(__m256i sums, __m256i a, __m256i b)
+{
+    __asm__("%{vex%} vpdpwssd %2, %1, %0" : "+x"(sums) : "x"(a), "x"(b));
+    return sums;
+}
+
+static inline __m256i qgemm_add_bytes_avx2(__m256i sums, __m256i bytes, const void *weights,
+                                           __m256i ones)
+{
+    (void)ones;
+    __asm__("%{vex%} vpdpbusd %2, %1, %0"
+            : "+x"(sums)
+            : "x"(bytes), "m"(*(const __m256i_u *)weights));
+    return sums;
+}
+#else
 static inline __m256i qgemm_add_products_avx2(__m256i sums, __m256i a, __m256i b)
 {
     __m256i products;
@@ -23,6 +42,17 @@ static inline __m256i qgemm_add_products_avx2(__m256i sums, __m256i a, __m256i b
             : "x"(a), "x"(b));
     return sums;
 }
+
+static inline __m256i qgemm_add_bytes_avx2(__m256i sums, __m256i bytes, const void *weights,
+                                           __m256i ones)
+{
+    __m256i products;
+    __asm__("vpmaddubsw %3, %2, %1\n\tvpmaddwd %4, %1, %1\n\tvpaddd %1, %0, %0"
+            : "+x"(sums), "=&x"(products)
+            : "x"(bytes), "m"(*(const __m256i_u *)weights), "x"(ones));
+    return sums;
+}
+#endif
 
 /* What the sums of columns 8 · half … of a block begin with. */
 static inline __m256i qgemm_start_avx2(const struct qgemm_tile *t, int block, int half)

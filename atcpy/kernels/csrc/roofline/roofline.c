@@ -30,6 +30,7 @@ static const struct roofline_isa *isa_in_use(void)
         return &roofline_avx512f;
 #endif
 #ifdef ATC_X86
+    case ISA_AVXVNNI:
     case ISA_AVX2:
         return &roofline_avx2;
     case ISA_SSE2:

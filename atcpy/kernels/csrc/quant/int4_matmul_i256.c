@@ -1,4 +1,4 @@
-/* int4_matmul on AVX2: a panel in two halves. A product of 15 · 127, twice, fits into 16 bits. */
+/* int4_matmul in vectors of 256 bits: a panel in two halves. */
 #include "quant/int4_matmul_loops.h"
 
 #include <immintrin.h>
@@ -17,9 +17,27 @@ static inline __m256 zeros_of(const uint8_t *at)
     return _mm256_cvtepi32_ps(_mm256_sub_epi32(_mm256_cvtepu8_epi32(bytes), _mm256_set1_epi32(8)));
 }
 
+/* sums + products of weights of even and of odd k by signed bytes of x, four each. */
+#ifdef __AVXVNNI__
+static inline __m256i add_products(__m256i sums, __m256i even, __m256i odd, __m256i x_even,
+                                   __m256i x_odd)
+{
+    return _mm256_dpbusd_avx_epi32(_mm256_dpbusd_avx_epi32(sums, even, x_even), odd, x_odd);
+}
+#else
+/* A product of 15 · 127, twice, fits into 16 bits. */
+static inline __m256i add_products(__m256i sums, __m256i even, __m256i odd, __m256i x_even,
+                                   __m256i x_odd)
+{
+    const __m256i pairs =
+        _mm256_add_epi16(_mm256_maddubs_epi16(even, x_even), _mm256_maddubs_epi16(odd, x_odd));
+    return _mm256_add_epi32(sums, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+}
+#endif
+
 static inline __attribute__((always_inline)) void micro(const struct int4_tile *t, int digits)
 {
-    const __m256i mask = _mm256_set1_epi8(15), ones = _mm256_set1_epi16(1);
+    const __m256i mask = _mm256_set1_epi8(15);
     const uint8_t *w = t->w;
     const int8_t *x = t->x;
     __m256 total[2] = {_mm256_setzero_ps(), _mm256_setzero_ps()};
@@ -38,12 +56,9 @@ static inline __attribute__((always_inline)) void micro(const struct int4_tile *
                 const __m256i even = _mm256_and_si256(both, mask);
                 const __m256i odd = _mm256_and_si256(_mm256_srli_epi16(both, 4), mask);
 #pragma GCC unroll 3
-                for (int d = 0; d < digits; d++) {
-                    const __m256i pairs =
-                        _mm256_add_epi16(_mm256_maddubs_epi16(even, four(x + d * 4)),
-                                         _mm256_maddubs_epi16(odd, four(x + (digits + d) * 4)));
-                    acc[c][d] = _mm256_add_epi32(acc[c][d], _mm256_madd_epi16(pairs, ones));
-                }
+                for (int d = 0; d < digits; d++)
+                    acc[c][d] = add_products(acc[c][d], even, odd, four(x + d * 4),
+                                             four(x + (digits + d) * 4));
             }
         const struct int4_steps *step = t->steps + b;
 #pragma GCC unroll 2
@@ -79,7 +94,7 @@ static void micro_3(const struct int4_tile *t)
     micro(t, 3);
 }
 
-void int4_matmul_f32_avx2(const struct kernel_args *args)
+void FOR_ISA(int4_matmul_f32)(const struct kernel_args *args)
 {
     static const int4_micro one[] = {micro_1}, three[] = {micro_3};
     const struct int4_matmul_params *p = args->params;

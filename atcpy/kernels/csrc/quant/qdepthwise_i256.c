@@ -1,4 +1,5 @@
-/* qdepthwise on AVX2: two vectors of 8 channels, two taps in each lane, or three as bytes. */
+/* qdepthwise in vectors of 256 bits: two of 8 channels, two taps in each lane, or three as bytes.
+ */
 #include "quant/qdepthwise_loops.h"
 #include "quant/qgemm_finish_avx2.h"
 
@@ -21,8 +22,8 @@ sum_up(const struct qdw_windows *w, const struct qgemm_tile *tile, int first, in
         const __m256i first_half = load(weights), second_half = load(weights + 8);
 #pragma GCC unroll 4
         for (int r = 0; r < results; r++, x += w->step) {
-            acc[r][0] = _mm256_add_epi32(acc[r][0], _mm256_madd_epi16(load(x), first_half));
-            acc[r][1] = _mm256_add_epi32(acc[r][1], _mm256_madd_epi16(load(x + 8), second_half));
+            acc[r][0] = qgemm_add_products_avx2(acc[r][0], load(x), first_half);
+            acc[r][1] = qgemm_add_products_avx2(acc[r][1], load(x + 8), second_half);
         }
     }
     qgemm_finish_avx2(tile, acc, tile->dst + first * tile->dst_row, first, results, 0, 1);
@@ -194,16 +195,6 @@ static inline __attribute__((always_inline)) void sum_words(const struct qdw_lin
     }
 }
 
-/* sums + products of four bytes by weights, as qgemm_add_products_avx2 has those of words. */
-static inline __m256i add_bytes(__m256i sums, __m256i bytes, const void *weights, __m256i ones)
-{
-    __m256i products;
-    __asm__("vpmaddubsw %3, %2, %1\n\tvpmaddwd %4, %1, %1\n\tvpaddd %1, %0, %0"
-            : "+x"(sums), "=&x"(products)
-            : "x"(bytes), "m"(*(const __m256i_u *)weights), "x"(ones));
-    return sums;
-}
-
 /* By bytes: pixels of three rows, and a zero, are interleaved once for all windows that have them
  * in a column.
  */
@@ -230,7 +221,7 @@ static inline __attribute__((always_inline)) void sum_bytes(const struct qdw_lin
             const uint32_t *w = l->weights + tap * QDW_C0;
 #pragma GCC unroll 2
             for (int h = 0; h < 2; h++)
-                sums[c][h] = add_bytes(sums[c][h], four[h], w + 8 * h, ones);
+                sums[c][h] = qgemm_add_bytes_avx2(sums[c][h], four[h], w + 8 * h, ones);
         }
     }
 }
@@ -365,7 +356,8 @@ static bool pack_bytes(const struct qdepthwise_params *p, const struct qdw_weigh
         const __m256i four[2] = {_mm256_unpacklo_epi16(both, one),
                                  _mm256_unpackhi_epi16(both, one)};
         for (int h = 0; h < 2; h++) {
-            total[h] = add_bytes(total[h], _mm256_set1_epi8(1), four + h, _mm256_set1_epi16(1));
+            total[h] =
+                qgemm_add_bytes_avx2(total[h], _mm256_set1_epi8(1), four + h, _mm256_set1_epi16(1));
             _mm256_storeu_si256((__m256i *)(void *)(to + 8 * h), four[h]);
         }
     }
@@ -385,7 +377,7 @@ static enum qdw_form pack_weights(const struct qdepthwise_params *p, const struc
     return QDW_WORDS;
 }
 
-void qdepthwise_any_avx2(const struct kernel_args *args)
+void FOR_ISA(qdepthwise_any)(const struct kernel_args *args)
 {
     qdepthwise_items(args, &(struct qdw_isa){.pairs = micro,
                                              .direct = sum_lines,

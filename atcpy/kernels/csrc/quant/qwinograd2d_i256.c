@@ -1,4 +1,4 @@
-/* qwinograd2d on AVX2: up to 3 tiles by two panels in 12 accumulators. */
+/* qwinograd2d in vectors of 256 bits: up to 3 tiles by two panels in 12 accumulators. */
 #define VECTOR_BYTES 32
 #include "quant/qgemm_finish_avx2.h"
 #include "quant/qwinograd2d_body.h"
@@ -102,7 +102,7 @@ ALWAYS_INLINE void micro(const struct qwino_product *p, int blocks, int tiles)
 COUNT_TO_3(DEFINE, 1)
 COUNT_TO_3(DEFINE, 2)
 
-void qwinograd2d_any_avx2(const struct kernel_args *args)
+void FOR_ISA(qwinograd2d_any)(const struct kernel_args *args)
 {
     static const qwino_micro table[] = {COUNT_TO_3(NAME, 1) COUNT_TO_3(NAME, 2)};
     static const struct qwino_isa isa = {filters, input,   MAX_TILES,
