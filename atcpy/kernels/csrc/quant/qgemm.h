@@ -126,8 +126,8 @@ static inline int64_t qgemm_schedule_bytes(int64_t k1)
 
 /* Some rows of x by a few panels of w, over all of k: the work of one micro-kernel call. Rows
  * lie x_row bytes apart, those from QGEMM_PART_ROWS on behind a base of their own; four steps of k
- * lie at the offset that `steps` has. Bytes of x are unsigned once `x_flip` changed their top bits,
- * w's are signed.
+ * lie at the offset that `steps` has. Bytes of x have the sign that the ISA multiplies once
+ * `x_flip` changed their top bits, w's are signed.
  */
 struct qgemm_tile {
     const struct kernel_args *args;
@@ -140,7 +140,7 @@ struct qgemm_tile {
     int64_t tiles, tiles_before, line, in_line, x_line;
     const int64_t *steps; /* [k1] */
     uint32_t x_flip;
-    bool x_signed; /* x has signed bytes, for an ISA that reads_signed */
+    bool x_signed; /* bytes of x are signed then */
     const uint8_t *w;
     int64_t w_panel;                       /* bytes from one panel to the next */
     const struct qgemm_schedule *schedule; /* of these panels; or NULL */
@@ -181,13 +181,18 @@ static inline const uint8_t *qgemm_next_row(const struct qgemm_tile *t, struct q
     return x;
 }
 
+/* Which bytes of x an ISA multiplies by the signed ones of w. Others become such by another top
+ * bit, and their zero point with them.
+ */
+enum qgemm_signs { QGEMM_UNSIGNED_X, QGEMM_SIGNED_X, QGEMM_ANY_X };
+
 /* What an ISA brings: micro-kernels by blocks and rows. */
 typedef void (*qgemm_micro)(const struct qgemm_tile *tile);
 struct qgemm_isa {
     int max_blocks, max_rows, row_step;
     int byte_rows;            /* rows of a tile whose weights are bytes, where it takes_lines */
     const qgemm_micro *micro; /* [blocks - 1][⌈rows / row_step⌉ - 1] */
-    bool reads_signed;        /* signed bytes of x are multiplied as they are */
+    enum qgemm_signs signs;
     /* Called before micro-kernels run over some rows of x, which all lie behind each other; or
      * NULL.
      */

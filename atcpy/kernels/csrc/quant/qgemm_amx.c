@@ -84,7 +84,7 @@ void qgemm_any_amx(const struct kernel_args *args)
                                           .max_rows = AMX_BLOCK_ROWS,
                                           .row_step = AMX_ROWS,
                                           .micro = table,
-                                          .reads_signed = true,
+                                          .signs = QGEMM_ANY_X,
                                           .begin_rows = amx_configure});
     amx_release();
 }

@@ -13,7 +13,8 @@ struct drive {
     struct qgemm_blocking b;
     struct atc_meter meter;
     struct qgemm_source source;
-    uint8_t x_flip;     /* what makes unsigned bytes of x */
+    bool x_signed;      /* x as the ISA reads it */
+    uint8_t x_flip;     /* what makes such bytes of x */
     int32_t x_zero;     /* of x as the ISA reads it */
     bool needs_sums;    /* of the rows of x */
     int64_t item_bytes; /* of y */
@@ -243,7 +244,7 @@ static struct qgemm_tile tile_of(const struct drive *d, const uint8_t *w,
         .x_row = d->b.x_row,
         .steps = d->steps,
         .x_flip = d->b.flipped ? 0 : d->x_flip * UINT32_C(0x01010101),
-        .x_signed = d->p->x_signed == 1,
+        .x_signed = d->x_signed,
         .w = w,
         .w_panel = d->b.panel_bytes,
         .next = w,
@@ -336,7 +337,7 @@ static void sum_rows(struct drive *d, const struct position *at)
     const int64_t line = min_i64(d->b.line, at->rows);
     const uint8_t flip = p->x_signed == 1 && !d->b.flipped ? 0x80 : 0;
     const uint32_t count = (uint32_t)(p->cg * p->kh * p->kw);
-    const uint32_t added = p->x_signed == 1 && d->isa->reads_signed ? 128 * count : 0;
+    const uint32_t added = d->x_signed ? 128 * count : 0;
     for (int64_t row = 0; row < at->rows && !atc_spend(&d->meter, d->k1); row++) {
         const uint8_t *x = d->x + row / line * d->b.x_line + row % line * d->b.x_row;
         const uint32_t sum = qgemm_sum_row(d->args, x, d->steps, d->k1, d->ones, flip);
@@ -354,7 +355,7 @@ static void copy_pixels(struct drive *d, const struct position *at)
         atc_copy(d->args, d->copied_x + block * d->b.plane, x + block * plane, bytes);
 }
 
-/* Makes unsigned bytes of all that is copied. */
+/* Gives all that is copied the sign that the ISA multiplies. */
 static void flip_copy(const struct drive *d)
 {
     uint8_t *x = d->copied_x;
@@ -536,9 +537,11 @@ void qgemm_drive(const struct kernel_args *args, const struct qgemm_isa *isa)
                       .args = args,
                       .b = qgemm_block(p, args->cpu),
                       .meter = {.args = args},
-                      .x_flip = p->x_signed == 1 && !isa->reads_signed ? 0x80 : 0,
                       .filled = -1,
                       .copied = -1};
+    const bool is_signed = p->x_signed == 1;
+    d.x_signed = isa->signs == QGEMM_ANY_X ? is_signed : isa->signs == QGEMM_SIGNED_X;
+    d.x_flip = d.x_signed == is_signed ? 0 : 0x80;
     if (isa->schedule == NULL) { /* another row than the CPU's */
         d.b.schedules = false;
         d.b.flipped = false;
@@ -546,8 +549,8 @@ void qgemm_drive(const struct kernel_args *args, const struct qgemm_isa *isa)
     const uint8_t *x_zero = args->src[QGEMM_X_ZERO];
     d.source = (struct qgemm_source){
         .args = args, .p = p, .x = args->src[QGEMM_X], .outside = x_zero == NULL ? 0 : *x_zero};
-    d.x_zero = isa->reads_signed ? qgemm_zero_at(x_zero, 1, 0, p->x_signed == 1)
-                                 : d.source.outside ^ d.x_flip;
+    const uint8_t x_zero_read = d.source.outside ^ d.x_flip;
+    d.x_zero = qgemm_zero_at(&x_zero_read, 1, 0, d.x_signed);
     d.y_zero = qgemm_zero_at(args->src[QGEMM_Y_ZERO], 1, 0, p->result == QGEMM_I8);
     d.needs_sums = any_zero(&d);
     d.sum = qgemm_sum_of(p, args->src[QGEMM_ADDEND]);
