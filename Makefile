@@ -286,7 +286,8 @@ amx-tests: $(AMX)/build.ninja
 	for family in matmul qgemm; do $(AMX)/tests/csrc/fuzz_kernels -records=$(AMX)/launches.bin -family=$$family -runs=3000 -seed=$(FUZZ_SEED) -keep=$(AMX)/launch.bin || exit 1; done
 
 ARM := build/aarch64
-aarch64: build ## the kernels for 64-bit Arm, those of NEON and the scalar ones, between guard pages in an emulator, where gcc-aarch64-linux-gnu and qemu-user are
+ARM_FUZZ = qemu-aarch64 -L /usr/aarch64-linux-gnu $(ARM)/tests/csrc/fuzz_kernels -records=$(ARM)/launches.bin -seed=$(FUZZ_SEED) -keep=$(ARM)/launch.bin
+aarch64: build ## the kernels for 64-bit Arm, those of NEON, of its dot products and the scalar ones, between guard pages in an emulator, where gcc-aarch64-linux-gnu and qemu-user are
 	@if command -v aarch64-linux-gnu-gcc qemu-aarch64 > /dev/null; then $(MAKE) --no-print-directory aarch64-fuzz; \
 	else echo "there is no aarch64-linux-gnu-gcc, or no qemu-aarch64: not tested"; fi
 
@@ -294,7 +295,7 @@ aarch64-fuzz:
 	@test -e $(ARM)/build.ninja || $(MESON) setup $(ARM) --cross-file packaging/aarch64.ini -Doptimization=1 -Ddriver=fuzz -Dwerror=true
 	@$(NINJA) -C $(ARM) -j $(JOBS) --quiet tests/csrc/fuzz_kernels
 	@$(PY) tests/csrc/seed_records.py $(ARM)/launches.bin > /dev/null
-	qemu-aarch64 -L /usr/aarch64-linux-gnu $(ARM)/tests/csrc/fuzz_kernels -records=$(ARM)/launches.bin -runs=2000 -seed=$(FUZZ_SEED) -keep=$(ARM)/launch.bin
+	$(ARM_FUZZ) -runs=2000
 
 DIST := build/dist
 wheel: $(STAMP) ## the sdist, and the wheels of atcpy and of its runtime made from it, in build/dist

@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -19,6 +20,7 @@ const char *const atc_isa_names[ISA_COUNT] = {
 #endif
 #ifdef ATC_ARM64
     [ISA_NEON] = "neon",
+    [ISA_NEONDOT] = "neondot",
 #endif
 };
 
@@ -85,7 +87,7 @@ static enum atc_isa detect_isa(void)
         return has_avxvnni() ? ISA_AVXVNNI : ISA_AVX2;
     return ISA_SSE2;
 #elif defined ATC_ARM64
-    return ISA_NEON;
+    return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0 ? ISA_NEONDOT : ISA_NEON;
 #else
     return ISA_SCALAR;
 #endif

@@ -30,7 +30,8 @@ enum atc_isa {
     ISA_AMX,        /* AVX512BF16 and tiles of bytes and of bfloat16 */
 #endif
 #ifdef ATC_ARM64
-    ISA_NEON, /* each CPU has it */
+    ISA_NEON,    /* each CPU has it */
+    ISA_NEONDOT, /* NEON and dot products of bytes: FEAT_DotProd of Armv8.2 */
 #endif
     ISA_COUNT,
 };

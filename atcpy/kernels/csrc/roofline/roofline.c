@@ -37,6 +37,7 @@ static const struct roofline_isa *isa_in_use(void)
         return &roofline_sse2;
 #endif
 #ifdef ATC_ARM64
+    case ISA_NEONDOT:
     case ISA_NEON:
         return &roofline_neon;
 #endif
