@@ -19,7 +19,7 @@
 #include "fuzz_content.h"
 #include "fuzz_memory.h"
 #include "fuzz_mutate.h"
-#include "quant/qgemm.h"
+#include "quant/qwinograd2d.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -400,13 +400,12 @@ static bool is_small(const struct atc_task_needs *needs)
            atc_add(needs->cost.work, needs->cost.items) <= max_work;
 }
 
-/* Packed weights of qgemm end with their own sums. Rows that multiply signed bytes as unsigned ones
- * take these for the difference; with other sums each row would be right in its own way.
+/* Packed weights of qgemm end with their own sums. Rows that multiply bytes of x as if they had the
+ * other sign take these for the difference; with other sums each row would be right in its own way.
  */
-static void sum_panels(const struct trial *t)
+static void sum_panels(const struct trial *t, const struct qgemm_params *p)
 {
     static uint8_t real[REGION_SIZE];
-    const struct qgemm_params *p = (const void *)t->launch->task.params;
     if (p->w_packed != 1)
         return;
     const int64_t rows = qgemm_k1(p) * QGEMM_BLOCK, panel_bytes = rows + QGEMM_BLOCK;
@@ -472,8 +471,13 @@ static void run_input(const struct fuzz_launch *launch, const struct fuzz_family
             fill_content(content[i], needs.extents[i], slot->dtype, is_tame,
                          any_bound(launch, f, &needs));
     }
+    const void *params = launch->task.params;
     if (strcmp(f->family->name, "qgemm") == 0)
-        sum_panels(&t);
+        sum_panels(&t, params);
+    if (strcmp(f->family->name, "qwinograd2d") == 0) {
+        const struct qgemm_params direct = qwinograd2d_definition(params);
+        sum_panels(&t, &direct);
+    }
     try_rows(&t);
 }
 

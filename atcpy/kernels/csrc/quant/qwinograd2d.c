@@ -19,8 +19,7 @@ enum {
     FETCHED_AHEAD = 8,    /* tiles whose inputs are */
 };
 
-/* The same as a task of qgemm. */
-static struct qgemm_params definition(const struct qwinograd2d_params *p)
+struct qgemm_params qwinograd2d_definition(const struct qwinograd2d_params *p)
 {
 #define COPY(name)                 .name = p->name,
 #define COPY_CHOICE(name, choices) .name = p->name,
@@ -46,8 +45,17 @@ static struct qgemm_params definition(const struct qwinograd2d_params *p)
 /* Whether the definition takes no longer: the estimate of ops/quant/qwinograd.py, in quarters of
  * what products of four bytes in each lane take.
  */
-static bool falls_back(const struct qwinograd2d_params *p)
+static bool falls_back(const struct qwinograd2d_params *p, const struct atc_cpu *cpu)
 {
+#ifdef ATC_ARM64
+    /* A dot product of NEON has four times the products of a multiplication of 16 bits, and no
+     * transforms.
+     */
+    if (cpu->isa >= ISA_NEONDOT)
+        return true;
+#else
+    (void)cpu;
+#endif
     enum {
         PRODUCTS = 4 * 18,    /* of a tile, for a channel and a panel */
         OF_FILTERS = 4 * 150, /* of a channel and a panel */
@@ -72,7 +80,7 @@ static bool falls_back(const struct qwinograd2d_params *p)
 static const char *check(const struct task_view *task)
 {
     const struct qwinograd2d_params *p = task->params;
-    const struct qgemm_params params = definition(p);
+    const struct qgemm_params params = qwinograd2d_definition(p);
     struct task_view direct = *task;
     direct.params = &params;
     const char *problem = qgemm_problem(&direct);
@@ -87,7 +95,7 @@ static const char *check(const struct task_view *task)
 
 static int64_t products(const void *params)
 {
-    const struct qgemm_params direct = definition(params);
+    const struct qgemm_params direct = qwinograd2d_definition(params);
     return qgemm_products(&direct);
 }
 
@@ -154,8 +162,8 @@ static struct scratch scratch_of(const struct blocking *b)
 static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 {
     const struct qwinograd2d_params *p = params;
-    if (falls_back(p)) {
-        const struct qgemm_params direct = definition(p);
+    if (falls_back(p, cpu)) {
+        const struct qgemm_params direct = qwinograd2d_definition(p);
         return qgemm_cost(&direct, cpu);
     }
     const struct blocking b = block(p, cpu);
@@ -426,13 +434,13 @@ void qwinograd2d_drive(const struct kernel_args *args, const struct qwino_isa *i
     const struct qwinograd2d_params *p = args->params;
     struct drive d = {
         .p = p,
-        .direct = definition(p),
+        .direct = qwinograd2d_definition(p),
         .args = args,
         .isa = isa,
         .meter = {.args = args},
         .inputs = args->scratch,
     };
-    if (falls_back(p)) {
+    if (falls_back(p, args->cpu)) {
         struct kernel_args direct = *args;
         direct.params = &d.direct;
         isa->definition(&direct);

@@ -24,7 +24,8 @@
  * (ops/quant/qwinograd.py). Else it may be wrong by multiples of 2^26.
  *
  * A task that `falls_back` computes by the definition where tiles turn out to be few: they do not
- * pay for the transformed filters.
+ * pay for the transformed filters. So does each task where products of bytes are so much faster
+ * than those of 16 bits that nothing is gained.
  *
  * Winograd, "Arithmetic Complexity of Computations", 1980; Lavin and Gray, "Fast Algorithms for
  * Convolutional Neural Networks", 2015, arXiv:1509.09308; adr/0032.
@@ -49,6 +50,9 @@ enum {
     QWINO_BLOCKS = 2,              /* panels whose sums are computed together */
     QWINO_SHIFT = 6,               /* 576 = 9 · 2^6 */
 };
+
+/* The same as a task of qgemm. */
+struct qgemm_params qwinograd2d_definition(const struct qwinograd2d_params *p);
 
 /* The filters from 16 input channels to a panel. */
 struct qwino_filters {
