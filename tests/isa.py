@@ -23,7 +23,8 @@ def require_isa(required: str, present: Sequence[str]) -> None:
 PRESENT = [isa for isa in _kernels.ISAS if _kernels.has_isa(isa)]
 require_isa(os.environ.get("REQUIRE_ISA", ""), PRESENT)
 ISAS = [isa for isa in PRESENT if isa not in {"avxvnni", "avx512vnni", "avx512bf16", "amx", "neondot"}]
-# Loops have no row for what each CPU has: the compiler uses it for the scalar row. Products of bytes have none, either.
+# Loops have no row for what each CPU has: the compiler uses it for the scalar row. Products of bytes have one on Arm.
 LOOP_ISAS = [isa for isa in ISAS if isa not in {"sse2", "neon"}]
-BYTE_ISAS = [isa for isa in PRESENT if isa not in {"sse2", "neon", "avx512f", "avx512bf16"}]
-BF16_ISAS = [isa for isa in PRESENT if isa not in {"avxvnni", "avx512vnni", "neondot"}]  # that have rows for products of bfloat16
+BYTE_ISAS = [isa for isa in PRESENT if isa not in {"sse2", "avx512f", "avx512bf16"}]
+# That have rows for products of bfloat16.
+BF16_ISAS = [isa for isa in PRESENT if isa not in {"avxvnni", "avx512vnni", "neondot"}]
