@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from atcpy.ir import Region, Slot, TensorDesc
+from atcpy.ir import DType, Region, Slot, TensorDesc
 from atcpy.ir.tensor import Array
 from atcpy.kernels import _kernels
 from atcpy.kernels.table import ParamValue, pack_params, pack_task
@@ -21,7 +21,7 @@ def time_kernel(
     family: str, src: Sequence[TensorDesc | None], dst: Sequence[TensorDesc], params: Mapping[str, ParamValue],
     threads: int,
 ) -> float:  # fmt: skip
-    """The shortest time of a launch in seconds, with all operands in memory of their own and filled with ones.
+    """The shortest time of a launch in seconds, with all operands in memory of their own: ones, but for bytes.
 
     Raises `_kernels.Refused` for a launch that the family does not compute.
     """
@@ -45,10 +45,10 @@ def time_kernel(
 
 
 def _ones(desc: TensorDesc) -> Array:
-    """Memory for a tensor: ones where elements are of a type that numpy knows, which no kernel takes longer for, and
-    zeros of 8 bits, as the zero points of weights are in most models: others take longer.
+    """Memory for a tensor: ones where elements are of a type that numpy knows, which no kernel takes longer for. Bytes
+    are what the zero points of weights are in most models, 0 or, unsigned, 128: products by others take longer.
     """
-    memory = np.zeros(desc.nbytes, np.uint8)
+    memory = np.full(desc.nbytes, 128 if desc.dtype is DType.UINT8 else 0, np.uint8)
     if desc.dtype.bits > 8:
         memory.view(desc.dtype.numpy)[:] = 1
     return memory
