@@ -32,6 +32,7 @@ _SUM = (
 _SUM_OF_INT32 = (
     _SUM.replace("f32:4 f32:4 f32:4 u8:1 u8:144 dst u8:144=9", "- - - - u8:144 dst i32:576").removesuffix("u8") + "i32"
 )
+_FLOATS = "n=1 c=16 h=4 w=8 m=9 oh=2 ow=8 pl=1 falls_back=1 w_zeros=1 w_scales=1 w_signed=1"
 CHANGES = [
     ("attention", "softcap=30.0", "softcap=inf", "softcap"),
     ("attention", "token_item=4", "token_item=4 linear=2", "a flag is neither"),
@@ -97,6 +98,7 @@ CHANGES = [
     ("qwinograd2d", "falls_back=1", "falls_back=-1", "neither 0 nor 1"),
     ("qwinograd2d", "oh=4 ow=5 pt=1", "oh=5 ow=5 pt=1", "too small"),
     ("qwinograd2d", "w=5 m=17", "w=5 m=33", "too small"),
+    ("qwinograd2d", f"- - - - dst i32:1024 {_FLOATS}", f"f32:4 f32:4 - - dst f32:1024 {_FLOATS} result=f32", "float32"),
     ("qwinograd2d", "w_zeros=16", "w_zeros=2", "neither one nor one a column"),
     ("qwinograd2d", "addend_scale=2.0", "addend_scale=nan", "of the sum is out of range"),
     ("reduce", "kind=mean kept=1,1,1,9 kept_stride=0,0,0,3 reduced=1,1,1,3",

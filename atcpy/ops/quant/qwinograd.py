@@ -38,12 +38,12 @@ _OF_FILTERS: Final = 150  # transforming the filters of a channel and a block of
 _OF_INPUTS: Final = 180  # transforming a tile of a block of input channels
 _OF_RESULTS: Final = 280  # transforming and rounding a tile of a block of output channels
 _CHUNK: Final = 49  # tiles for which filters are transformed once, if they are too many to be kept
-_KEPT: Final = 128 * 128  # filters that are not
+_KEPT: Final = 128 * 128  # so many filters are kept at most
 
 
 def computes(call: KernelCall) -> bool:
     """Whether `qwinograd2d` computes a launch: a convolution of 3x3 by weights of which it is exact."""
-    if call.family != DIRECT or not _ONLY.items() <= call.params.items():
+    if call.family != DIRECT or call.params["result"] == "f32" or not _ONLY.items() <= call.params.items():
         return False
     if is_symbolic(call.params["c"]) or _size(call, "c") % _C0 or _size(call, "c") > MAX_CHANNELS:
         return False

@@ -49,14 +49,15 @@ static struct sum sum_at(const struct winograd2d_params *p, int64_t position)
     return sum;
 }
 
-/* Whether the definition takes no more multiply-adds than the products of tiles, and than what the
- * transforms of a block count for.
+/* Whether the definition takes less than 1.2 times as many multiply-adds, or 1.08 at stride 2, as
+ * the products of tiles and what the transforms of a block count for: as the compiler decides for
+ * known sizes.
  */
 static bool falls_back(const struct winograd2d_params *p)
 {
     static const struct estimate {
-        int64_t products, filters, inputs, results;
-    } large = {36, 200, 470, 250}, strided = {25, 60, 150, 60};
+        int64_t products, filters, inputs, results, gain; /* in hundredths */
+    } large = {36, 200, 470, 250, 120}, strided = {25, 60, 150, 60, 108};
     if (!p->falls_back)
         return false;
     const struct estimate *of = is_strided(p) ? &strided : &large;
@@ -67,8 +68,8 @@ static bool falls_back(const struct winograd2d_params *p)
     const int64_t each =
         atc_add(atc_mul(tiles, of->products), atc_mul(ceil_div(tiles, OF_CHUNK), of->filters));
     const int64_t borders = atc_mul(tiles, atc_add(of->inputs * c1, of->results * m1));
-    return atc_mul(filters, atc_mul(results, WINO_TAPS * WINO_TAPS)) <=
-           atc_add(atc_mul(filters, each), borders);
+    const int64_t direct = atc_mul(filters, atc_mul(results, WINO_TAPS * WINO_TAPS));
+    return atc_mul(direct, 100) < atc_mul(atc_add(atc_mul(filters, each), borders), of->gain);
 }
 
 /* The same as a task of conv2d. */

@@ -23,27 +23,27 @@ struct qgemm_params qwinograd2d_definition(const struct qwinograd2d_params *p)
 {
 #define COPY(name)                 .name = p->name,
 #define COPY_CHOICE(name, choices) .name = p->name,
-    return (struct qgemm_params){
-        QWINOGRAD2D_SIZES(COPY) QGEMM_TYPES(COPY, COPY_CHOICE) QGEMM_ADDENDS(COPY, COPY).kh =
-            QWINO_TAPS,
-        .kw = QWINO_TAPS,
-        .sh = 1,
-        .sw = 1,
-        .dh = 1,
-        .dw = 1,
-        .group = 1,
-        .cg = p->c,
-        .mg = p->m,
-        .src_c0 = QGEMM_PANEL,
-        .k_c0 = QGEMM_PANEL,
-        .dst_c0 = QGEMM_PANEL,
-        .w_packed = 1};
+    return (struct qgemm_params){.kh = QWINO_TAPS,
+                                 .kw = QWINO_TAPS,
+                                 .sh = 1,
+                                 .sw = 1,
+                                 .dh = 1,
+                                 .dw = 1,
+                                 .group = 1,
+                                 .cg = p->c,
+                                 .mg = p->m,
+                                 .src_c0 = QGEMM_PANEL,
+                                 .k_c0 = QGEMM_PANEL,
+                                 .dst_c0 = QGEMM_PANEL,
+                                 .w_packed = 1,
+                                 QWINOGRAD2D_SIZES(COPY) QGEMM_TYPES(COPY, COPY_CHOICE)
+                                     QGEMM_ADDENDS(COPY, COPY)};
 #undef COPY
 #undef COPY_CHOICE
 }
 
-/* Whether the definition takes no longer: the estimate of ops/quant/qwinograd.py, in quarters of
- * what products of four bytes in each lane take.
+/* Whether tiles gain less than 1.02: the estimate of ops/quant/qwinograd.py, in quarters of the
+ * time of 64 products of the definition, which are one instruction.
  */
 static bool falls_back(const struct qwinograd2d_params *p, const struct atc_cpu *cpu)
 {
@@ -62,7 +62,8 @@ static bool falls_back(const struct qwinograd2d_params *p, const struct atc_cpu 
         OF_INPUTS = 4 * 180,  /* of a tile of a block of channels */
         OF_RESULTS = 4 * 280, /* of a tile of a panel */
         OF_CHUNK = 49,    /* tiles for which filters are transformed once, if they are not kept */
-        KEPT = 128 * 128, /* filters that are */
+        KEPT = 128 * 128, /* so many filters are kept at most */
+        GAIN = 102,       /* in hundredths */
     };
     if (p->falls_back == 0)
         return false;
@@ -73,8 +74,8 @@ static bool falls_back(const struct qwinograd2d_params *p, const struct atc_cpu 
     const int64_t runs = atc_mul(p->c, p->m) <= KEPT ? 1 : ceil_div(tiles, OF_CHUNK);
     const int64_t each = atc_add(atc_mul(tiles, PRODUCTS), atc_mul(runs, OF_FILTERS));
     const int64_t borders = atc_mul(tiles, atc_add(OF_INPUTS * c1, OF_RESULTS * panels));
-    return atc_mul(filters, atc_mul(results, QWINO_TAPS * QWINO_TAPS)) <=
-           atc_add(atc_mul(filters, each), borders);
+    const int64_t direct = atc_mul(filters, atc_mul(results, QWINO_TAPS * QWINO_TAPS));
+    return atc_mul(direct, 100) < atc_mul(atc_add(atc_mul(filters, each), borders), GAIN);
 }
 
 static const char *check(const struct task_view *task)
@@ -88,6 +89,8 @@ static const char *check(const struct task_view *task)
         return problem;
     if (p->falls_back != 0 && p->falls_back != 1)
         return "falls_back is neither 0 nor 1";
+    if (p->result == QGEMM_F32)
+        return "results in float32";
     return p->c % QGEMM_PANEL != 0 || p->c > MAX_CHANNELS
                ? "channels are not whole blocks, or too many"
                : NULL;

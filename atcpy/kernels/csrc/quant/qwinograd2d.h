@@ -3,8 +3,9 @@
  * where the definition takes 144 of 8 bits. Operands, weights and what becomes of the sums are
  * those of qgemm, with x and y in NC1HWC0 and whole blocks of input channels.
  *
- *     y = Aᵀ [Σ (G g Gᵀ) ∘ (Bᵀ d B)] A      g: a filter of 3x3 less its zero point, d: 6x6 inputs
- * less theirs; a sum over channels
+ *     y = Aᵀ [Σ (G g Gᵀ) ∘ (Bᵀ d B)] A
+ *
+ * with g, a filter of 3x3 less its zero point, and d, 6x6 inputs less theirs, summed over channels.
  *
  * The points of the interpolation are 0, ±1, ±2 and infinity. G has fractions: its rows are taken
  * 24, 12, 12, 24, 24 and 6 times, and the columns of Aᵀ 1, 2, 2, 1, 1 and 4 times, which makes all
