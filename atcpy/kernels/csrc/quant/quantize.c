@@ -84,7 +84,7 @@ enum { SHORT_RUN = 32, SIDE_BY_SIDE = 1024 };
 
 /* The scales and zero points of some elements, one each. */
 struct expanded {
-    int64_t first, n; /* the elements, or those that many periods behind; none: n = 0 */
+    int64_t n; /* 0: of none yet */
     float scales[SIDE_BY_SIDE];
     uint32_t zeros[SIDE_BY_SIDE]; /* of one to four bytes each, as the type has */
 };
@@ -104,20 +104,18 @@ static int64_t period(const struct quantize_params *p)
     return p->scale_outer == 0 && elements <= SIDE_BY_SIDE ? elements : 0;
 }
 
-/* Expands what up to n elements from `at` on have, unless others with the same scales did; returns
- * how many elements that are.
+/* Expands what up to n elements from `at` on have, unless those before them have the same; returns
+ * how many elements that are. A call goes on by whole periods until its last elements.
  */
 static int64_t expand(const struct kernel_args *args, int64_t item, int64_t at, int64_t n,
                       struct expanded *to)
 {
     const struct quantize_params *p = args->params;
-    const int64_t repeat = period(p), first = repeat > 0 ? at % repeat : at;
-    if (to->n == 0 || to->first != first) {
+    const int64_t repeat = period(p);
+    if (to->n == 0 || repeat == 0) {
         const float *scales = args->src[QUANT_SCALE];
         const uint8_t *zeros = args->src[QUANT_ZERO];
-        to->first = first;
-        to->n =
-            repeat > 0 ? SIDE_BY_SIDE / repeat * repeat : min_i64(SIDE_BY_SIDE, elements(p) - at);
+        to->n = min_i64(repeat > 0 ? SIDE_BY_SIDE / repeat * repeat : SIDE_BY_SIDE, n);
         for (int64_t i = 0; i < to->n;) {
             const int64_t scale = scale_at(p, at + i);
             const int64_t end = min_i64(i + p->inner - (at + i) % p->inner, to->n);
