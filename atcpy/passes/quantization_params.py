@@ -28,6 +28,10 @@ class Steps:
         bounded = np.where(np.isnan(rounded), info.min, np.clip(rounded, info.min, info.max))
         return np.asarray(bounded.astype(self.zero.dtype))
 
+    def dequantize(self, integers: Array) -> Array:
+        """The floats of integers of up to 16 bits, in float32."""
+        return np.asarray((integers.astype(np.int32) - self.zero).astype(np.float32) * self.scale)
+
     @property
     def dtype(self) -> DType:
         """The integers' type."""

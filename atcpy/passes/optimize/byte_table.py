@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from atcpy.ir import Engine, Graph, Node, PassRecord, Rewriter, Value, erase_dead
+from atcpy.ir import DType, Engine, Graph, Node, PassRecord, Rewriter, Value, erase_dead
 from atcpy.ir.tensor import Array
 from atcpy.ops import Trait, find_opdef, has_trait
 from atcpy.ops.core.infer import KnownValues, infer_node
@@ -26,7 +26,7 @@ NAME = "ByteTableFusionPass"
 
 
 @graph_pass(NAME, Phase.EPILOGUE)
-def look_up(graph: Graph, record: PassRecord, options: OptimizeOptions) -> None:
+def fuse_byte_functions(graph: Graph, record: PassRecord, options: OptimizeOptions) -> None:
     """Look functions of quantised bytes up in a table."""
     for node in graph.nodes_of("QuantizeLinear"):
         chain = _chain_before(node)
@@ -59,24 +59,31 @@ def _takes_each_by_itself(node: Node) -> bool:
 
 def _replace(graph: Graph, nodes: Sequence[Node]) -> None:
     source, *chain, last = nodes
-    floats = _dequantized(source)
+    steps = steps_of(source)
+    floats = steps.dequantize(every_byte(steps.dtype))
     for node in chain:
         opdef = find_opdef(node)
         evaluate = evaluate_by_onnx if opdef is None or opdef.evaluate is None else opdef.evaluate
         with np.errstate(all="ignore"):
             arrays = [floats, *(None if value is None else value.array for value in node.inputs[1:])]
             floats = np.asarray(evaluate(node, arrays)[0], np.float32).reshape(-1)
-    rw = Rewriter(graph, last, NAME, nodes)
-    table = rw.const(steps_of(last).quantize(floats), name=f"{last.name}_table")
-    found: Value = rw.op("ByteTable", source.operand(0), table)
-    found.producer.engine, table.producer.engine = last.engine, Engine.GE_LOCAL
+    look_up(graph, nodes, NAME, source.operand(0), steps_of(last).quantize(floats))
+
+
+def look_up(graph: Graph, nodes: Sequence[Node], name: str, x: Value, table: Array) -> None:
+    """Look what the last of some nodes computes up for each byte x, instead of computing it by these nodes; `name` is
+    that of the pass. The table is in the order of the bits of x.
+    """
+    last = nodes[-1]
+    rw = Rewriter(graph, last, name, nodes)
+    constant = rw.const(table, name=f"{last.name}_table")
+    found: Value = rw.op("ByteTable", x, constant)
+    found.producer.engine, constant.producer.engine = last.engine, Engine.GE_LOCAL
     infer_node(found.producer, KnownValues())
     rw.replace(last.output, found)
     erase_dead(graph, [last])
 
 
-def _dequantized(node: Node) -> Array:
-    """The floats of all bytes, in the order of their bits."""
-    steps = steps_of(node)
-    every = np.arange(256, dtype=np.uint8).view(steps.zero.dtype)
-    return np.asarray((every.astype(np.int32) - steps.zero).astype(np.float32) * steps.scale)
+def every_byte(dtype: DType) -> Array:
+    """The 256 numbers of a type of 8 bits, in the order of their bits."""
+    return np.arange(256, dtype=np.uint8).view(dtype.numpy)

@@ -8,13 +8,15 @@ QLinearMul computes for each byte. Their scales and zero points are constants wh
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from atcpy.ir import Engine, Graph, Node, PassRecord, Rewriter, Value, erase_dead
+from atcpy.ir import Graph, Node, PassRecord, Value
 from atcpy.ir.tensor import Array
-from atcpy.ops.core.infer import KnownValues, infer_node
 from atcpy.options import OptimizeOptions
 from atcpy.passes.base import graph_pass
+from atcpy.passes.optimize.byte_table import every_byte, look_up
 from atcpy.passes.phase import Phase
 from atcpy.passes.quantization_params import Steps
 
@@ -33,7 +35,7 @@ def look_up_both(graph: Graph, record: PassRecord, options: OptimizeOptions) -> 
             continue
         looked_up = dict.fromkeys(node.operand(i).producer for i in _OPERANDS if node.operand(i) is not a)
         if record.accept([node, *looked_up]):
-            _replace(graph, node, a)
+            _replace(graph, [*looked_up, node], a)
 
 
 def _argument(value: Value) -> Value:
@@ -42,26 +44,19 @@ def _argument(value: Value) -> Value:
     return node.operand(0) if node.op_type == "ByteTable" and node.operand(1).tensor is not None else value
 
 
-def _replace(graph: Graph, node: Node, x: Value) -> None:
+def _replace(graph: Graph, nodes: Sequence[Node], x: Value) -> None:
+    node = nodes[-1]
     floats = [_floats(node, index, x) for index in _OPERANDS]
     with np.errstate(all="ignore"):
         table = _steps(node, _Y_SCALE, node.output).quantize(_OPS[node.op_type](*floats))
-    rw = Rewriter(graph, node, NAME, [node])
-    constant = rw.const(table, name=f"{node.name}_table")
-    found = rw.op("ByteTable", x, constant)
-    found.producer.engine, constant.producer.engine = node.engine, Engine.GE_LOCAL
-    infer_node(found.producer, KnownValues())
-    rw.replace(node.output, found)
-    erase_dead(graph, [node])
+    look_up(graph, nodes, NAME, x, table)
 
 
 def _floats(node: Node, index: int, x: Value) -> Array:
     """What an operand is in float32 for each byte x, in the order of their bits."""
     operand = node.operand(index)
-    every = np.arange(256, dtype=np.uint8).view(x.desc.dtype.numpy)
-    found = every if operand is x else operand.producer.operand(1).array
-    steps = _steps(node, index + 1, operand)
-    return np.asarray((found.reshape(-1).astype(np.int32) - steps.zero).astype(np.float32) * steps.scale)
+    found = every_byte(x.desc.dtype) if operand is x else operand.producer.operand(1).array.reshape(-1)
+    return _steps(node, index + 1, operand).dequantize(found)
 
 
 def _steps(node: Node, scale: int, of: Value) -> Steps:
