@@ -25,7 +25,7 @@ def time_kernel(
 
     Raises `_kernels.Refused` for a launch that the family does not compute.
     """
-    ports = [_ones(desc) for desc in (*(desc for desc in src if desc is not None), *dst)]
+    ports = [_filled(desc) for desc in (*(desc for desc in src if desc is not None), *dst)]
     inputs: list[_kernels.Buffer] = [*ports[: len(ports) - len(dst)]]
     outputs: list[_kernels.Buffer] = [*ports[len(ports) - len(dst) :]]
     numbers = iter(range(len(inputs)))
@@ -44,7 +44,7 @@ def time_kernel(
     return best
 
 
-def _ones(desc: TensorDesc) -> Array:
+def _filled(desc: TensorDesc) -> Array:
     """Memory for a tensor: ones where elements are of a type that numpy knows, which no kernel takes longer for. Bytes
     are what the zero points of weights are in most models, 0 or, unsigned, 128: products by others take longer.
     """
